@@ -1,0 +1,46 @@
+# Needs GNU make and a python3 (3.11 or newer) with venv; everything else is installed by the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+CORE := .venv-core/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv test test-core check format bench-solver clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
+
+venv: .venv/.installed  ## create or refresh the development environment in .venv
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,cli,test]"
+	@touch $@
+
+# --clear, so that nothing but the core is ever left in this environment.
+.venv-core/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-core
+	$(CORE)/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis
+	@touch $@
+
+test: .venv/.installed  ## run the tests with every extra but torch
+	$(BIN)/python -m pytest -q -n auto
+
+test-core: .venv-core/.installed  ## run the same tests with the core dependencies only
+	$(CORE)/python -m pytest -q
+
+check: .venv/.installed  ## lint, check the format and the types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.installed  ## format the code and apply the safe lint fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-solver: .venv/.installed  ## time the solver
+	$(BIN)/python benchmarks/solver.py
+
+clean:  ## remove the environments, the caches and the build products
+	rm -rf .venv .venv-core build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The convex dual: kernel, solvers, certificate."""

@@ -1,0 +1,139 @@
+"""The proof that travels with a rule, by code that no solver uses, in float64, over all rows.
+
+Weak duality: for every λ and every rule h' within the bounds,
+
+    value(h') ≤ upper(λ) = mean_x max_j β_j(x) + Σ_k (upper_k λ_k⁺ − lower_k λ_k⁻),   β = Z (U − reshape(Dᵀλ)) + offset.
+
+So ``gap = upper(λ) − value(h)`` bounds what any other rule could still gain. If h is outside by t, it is compared
+with the rules that are allowed the same t: upper(λ) + t‖λ‖₁.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optfair.constraints import RowSet
+from optfair.parallel import map_blocks
+from optfair.posterior import Posterior
+
+UNDECIDED = 0.99
+Probabilities = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven about a rule on the measure it was solved for.
+
+    accuracy : plug-in accuracy. value : what was maximised, in the user's units: the accuracy, or minus the expected
+    cost. upper_bound : no rule within ``tolerance + excess`` has a higher value. gap : upper_bound − value.
+    violation : the largest |gap between rates|. excess : how far the worst row is outside its bounds (0: within).
+    tolerance : as asked for: a number, or one per constraint. temperature : that of the common groups.
+    passes : over all rows. residual : of the KKT conditions, in units of rates. seconds, status: in words.
+    """
+
+    accuracy: float
+    value: float
+    upper_bound: float
+    gap: float
+    violation: float
+    excess: float
+    tolerance: float | tuple[float | None, ...] | None
+    temperature: float
+    passes: int
+    residual: float
+    seconds: float
+    status: str
+
+    def __str__(self) -> str:
+        tolerance = self.tolerance
+        shown = ", ".join("–" if t is None else f"{t:g}" for t in (tolerance if isinstance(tolerance, tuple) else (tolerance,)))
+        lines = [("accuracy", f"{self.accuracy:.6f}")]
+        if self.value != self.accuracy:
+            lines.append(("value", f"{self.value:.6f}"))
+        lines += [
+            ("upper bound", f"{self.upper_bound:.6f}"),
+            ("gap", f"{self.gap:.2e}"),
+            ("violation", f"{self.violation:.6f}"),
+            ("tolerance", shown),
+            ("excess", f"{self.excess:.2e}"),
+            ("temperature", f"{self.temperature:g}"),
+            ("passes", f"{self.passes}"),
+            ("KKT residual", f"{self.residual:.1e}"),
+            ("seconds", f"{self.seconds:.3f}"),
+            ("status", self.status),
+        ]
+        return "\n".join(f"{name:<13} {value}" for name, value in lines)
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """What answering everybody with their likeliest class would change.
+
+    undecided : share of people whose likeliest class has a probability below 0.99. distinct : distinct rows among the
+    undecided ones (of a sample of at most 50 000) divided by their number: far below 1, people with the same row flip
+    together under hashed decisions, unless ``keys=`` tells them apart.
+    """
+
+    undecided: float
+    distinct: float
+    accuracy_randomised: float
+    violation_randomised: float
+    accuracy_argmax: float
+    violation_argmax: float
+
+    def __str__(self) -> str:
+        return (
+            f"{'':<12} accuracy  violation\n"
+            f"{'randomised':<12} {self.accuracy_randomised:.6f}  {self.violation_randomised:.6f}\n"
+            f"{'argmax':<12} {self.accuracy_argmax:.6f}  {self.violation_argmax:.6f}\n"
+            f"undecided    {self.undecided:.2%} of people (distinct rows among them: {self.distinct:.0%})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """One pass over all rows with a rule: J of the rule and of its argmax, mean max β, offset gained, undecided."""
+
+    confusion: np.ndarray
+    confusion_argmax: np.ndarray
+    top: float
+    offset_value: float
+    undecided: float
+
+
+def assess(posterior: Posterior, probabilities: Probabilities, bound_weights: np.ndarray) -> Assessment:
+    """Averages over all rows of what the rule ``probabilities(Z, offset) -> (k, m)`` does.
+
+    bound_weights : (p, m), the W(λ) of the upper bound.
+    """
+    m = posterior.n_classes
+
+    def block(part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        Z = posterior.rows(part).astype(np.float64)
+        offset = None if posterior.offset is None else np.asarray(posterior.offset[part], dtype=np.float64)
+        weight = np.ones(len(Z)) if posterior.weight is None else posterior.weight[part]
+        h = np.ascontiguousarray(probabilities(Z, offset).T)
+        beta = bound_weights.T @ Z.T + (0.0 if offset is None else offset.T)
+        likeliest = h.argmax(axis=0)
+        hard = (likeliest == np.arange(m)[:, None]) * weight
+        gained = 0.0 if offset is None else float(weight @ (h * offset.T).sum(axis=0))
+        numbers = np.array([weight @ beta.max(axis=0), gained, weight @ (h.max(axis=0) < UNDECIDED)])
+        return (h * weight) @ Z, hard @ Z, numbers
+
+    parts = map_blocks(block, posterior.n, posterior.n_cells, posterior.n_jobs)
+    soft, hard, numbers = (sum(part[i] for part in parts) / posterior.n for i in range(3))
+    shape = (*posterior.prior.shape, m)
+    return Assessment(soft.T.reshape(shape), hard.T.reshape(shape), *(float(x) for x in numbers))
+
+
+def accuracy(confusion: np.ndarray) -> float:
+    return float(np.trace(confusion.sum(axis=0)))
+
+
+def upper_bound(assessment: Assessment, rows: RowSet, lam: np.ndarray, excess: float = 0.0) -> float:
+    """upper(λ) for bounds widened by ``excess``; +inf where λ leans on an infinite bound."""
+    bound = np.where(lam > 0, rows.upper + excess, rows.lower - excess)
+    return assessment.top + float(np.sum(bound[lam != 0] * lam[lam != 0]))

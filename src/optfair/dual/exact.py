@@ -1,0 +1,59 @@
+"""The exact linear program, for small n and as a referee.
+
+    max_h  mean_x Σ_j h_j (Z U + offset)_j   s.t.  lower ≤ D vec(J(h)) ≤ upper,  h(x) in the simplex
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, sparse
+
+from optfair.constraints import RowSet
+from optfair.errors import InfeasibleError
+from optfair.posterior import Posterior
+
+LP_VARIABLES = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Optimal value, an optimal rule (n, m) for these rows, and its multipliers (K,)."""
+
+    value: float
+    probabilities: np.ndarray
+    multipliers: np.ndarray
+
+
+def solve_exact(posterior: Posterior, rows: RowSet, utility: np.ndarray, time_limit: float | None = None) -> Exact:
+    """Solve the linear program with HiGHS. Raises TimeoutError when it is not done within ``time_limit`` seconds."""
+    n, m, K = posterior.n, posterior.n_classes, len(rows)
+    if n * m > LP_VARIABLES:
+        raise ValueError(f"method='lp': {n * m} variables; it is for at most {LP_VARIABLES}. Use method='dual'.")
+    Z = posterior.rows(slice(None)).astype(np.float64)
+    weight = np.ones(n) if posterior.weight is None else posterior.weight
+    gain = Z @ utility + (0.0 if posterior.offset is None else posterior.offset)
+    D = rows.matrix(posterior.prior).toarray().reshape(K, posterior.n_cells, m)
+    G = np.einsum("xc,kcj->kxj", Z * weight[:, None] / n, D, optimize=True).reshape(K, n * m)
+    up, low = np.isfinite(rows.upper), np.isfinite(rows.lower)
+    result = optimize.linprog(
+        -(gain * weight[:, None] / n).ravel(),
+        A_ub=sparse.csr_array(np.concatenate([G[up], -G[low]])),
+        b_ub=np.concatenate([rows.upper[up], -rows.lower[low]]),
+        A_eq=sparse.kron(sparse.eye_array(n), np.ones((1, m)), format="csr"),
+        b_eq=np.ones(n),
+        bounds=(0, None),
+        method="highs",
+        options={} if time_limit is None else {"time_limit": time_limit},
+    )
+    if result.status == 2:
+        raise InfeasibleError(rows.names, np.nan, 0.0)
+    if result.status == 1:
+        raise TimeoutError(f"HiGHS did not finish within {time_limit} seconds.")
+    if not result.success:
+        raise RuntimeError(f"HiGHS: {result.message}")
+    multipliers = np.zeros(K)
+    multipliers[up] -= result.ineqlin.marginals[: up.sum()]
+    multipliers[low] += result.ineqlin.marginals[up.sum() :]
+    return Exact(-float(result.fun), result.x.reshape(n, m), multipliers)

@@ -1,0 +1,117 @@
+"""From λ = 0 to λ*: a sketch that is cheap, then a few passes over all rows.
+
+1. Sketch: ~30 k rows drawn ∝ ½ + ½ ℓ(x), a measure with its own prior and D. Cool τ from large to small on it.
+2. Polish: one pass over all rows at λ gives the exact value and D(h). A second sketch, of the rows undecided there
+   and with its gradient corrected to the exact one, gives the next λ. A step that does not lower the dual is not
+   kept, and the next sketch is larger. A handful of passes reaches a KKT residual of 1e-4, rare groups included,
+   because the sketch carries the curvature and its change, which a quadratic model does not.
+
+On each (sub)problem: proximal Newton, or L-BFGS-B when there are many multipliers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optfair.constraints import RowSet
+from optfair.dual.lbfgs import minimise_lbfgs
+from optfair.dual.newton import VALUE_NOISE, Minimum, minimise_newton
+from optfair.dual.penalty import Box
+from optfair.dual.problem import DualProblem, systematic_draw
+from optfair.posterior import Posterior
+
+SKETCH_ROWS, LOCAL_ROWS = 30_000, 40_000
+NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 500, 1_500
+FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
+
+
+@dataclass(eq=False)
+class DualSolver:
+    """Solves ``min_λ F(λ) + σ(λ)`` on one measure, again and again: the first sketch and ℓ(x) are made once."""
+
+    posterior: Posterior
+    rows: RowSet
+    utility: np.ndarray
+    seed: int = 0
+    max_passes: int = 60
+
+    def __post_init__(self) -> None:
+        measure = self.posterior
+        self.leverage: np.ndarray | None = None
+        self.sample = measure
+        self.sample_leverage: np.ndarray | None = None
+        if measure.n > 1.5 * SKETCH_ROWS:
+            self.leverage = measure.leverage()
+            mass = 0.5 + 0.5 * self.leverage
+            if measure.weight is not None:
+                mass = mass * measure.weight
+            index, weight = systematic_draw(mass, SKETCH_ROWS, np.random.default_rng(self.seed))
+            if measure.weight is not None:
+                weight *= measure.weight[index]
+            self.sample = measure.take(index, weight)
+            self.sample_leverage = self.leverage[index]
+
+    def minimise(self, problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
+        """λ of one problem, by the method that its size asks for."""
+        small = len(self.rows) <= NEWTON_MULTIPLIERS and self.utility.size <= NEWTON_WEIGHTS
+        method = minimise_newton if small else minimise_lbfgs
+        return method(problem, box, start, tolerance, max_passes)
+
+    def cool(
+        self, box: Box, start: np.ndarray, shape: np.ndarray, tau: float | None, tolerance: float, gap: float
+    ) -> tuple[np.ndarray, float, int]:
+        """λ of the sketch, the temperature reached (τ, or where it costs less than ``gap``), passes over all rows.
+
+        shape : (p,) factors ≥ 1 by which each cell's temperature is above the common one.
+        """
+        problem = DualProblem(self.sample, self.rows, self.utility, shape, self.sample_leverage, self.seed)
+        last = LAST_TAU if tau is None else tau
+        warm = bool(start.any())
+        now = last if warm and tau is not None else max(FIRST_TAU, last)
+        lam = start
+        while True:
+            problem.tau = shape * now
+            cold = now <= last
+            if not cold:
+                lam = self.minimise(problem, box, lam, max(10 * tolerance, 1e-3), 40).multipliers
+                cold = tau is None and self.temperature_cost(problem, lam) <= 0.5 * gap
+            if cold:
+                lam = self.minimise(problem, box, lam, tolerance, 60).multipliers
+                return lam, now, problem.passes if self.sample is self.posterior else 0
+            now = max(now * COOLING, last)
+
+    def temperature_cost(self, problem: DualProblem, lam: np.ndarray) -> float:
+        """T = mean_x Σ_j h_j (max β − β_j), what the temperature costs in accuracy, on the problem's measure.
+
+        With F(s) the value at temperatures s·τ: F(0) = mean max β, and F(1) − F'(1) = mean Σ_j h_j β_j.
+        """
+        at = {s: replace(problem, tau=problem.tau * s).evaluate(lam).smooth for s in (1e-5, 0.95, 1.0, 1.05)}
+        return at[1e-5] - (at[1.0] - (at[1.05] - at[0.95]) / 0.1)
+
+    def polish(self, box: Box, start: np.ndarray, tau: np.ndarray, tolerance: float) -> tuple[Minimum, int]:
+        """λ on all rows at the cells' temperatures τ (p,), and the passes it took."""
+        problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
+        if self.sample is self.posterior:
+            return self.minimise(problem, box, start, tolerance, self.max_passes), problem.passes
+        noise = VALUE_NOISE[self.posterior.rows(slice(0, 1)).dtype]
+        lam, state, size = start, problem.evaluate(start), LOCAL_ROWS
+        residual = box.residual(lam, state.values)
+        while residual > tolerance and problem.passes < self.max_passes:
+            if size > self.posterior.n // 2:
+                left = self.max_passes - problem.passes
+                return self.minimise(problem, box, lam, tolerance, left), problem.passes
+            sketch = problem.local_sketch(lam, state.values, size)
+            trial = self.minimise(sketch, box, lam, max(tolerance / 2, 0.05 * residual), 30).multipliers
+            curvature, problem.curvature = problem.curvature, np.empty_like(problem.curvature)
+            candidate = problem.evaluate(trial)
+            change = candidate.smooth - state.smooth + box.value(trial) - box.value(lam)
+            new_residual = box.residual(trial, candidate.values)
+            if change > noise or new_residual > residual / 2:
+                size *= 2
+            if change <= noise:
+                lam, state, residual = trial, candidate, new_residual
+            else:
+                problem.curvature = curvature
+        return Minimum(lam, state, residual, residual <= tolerance), problem.passes

@@ -1,0 +1,50 @@
+"""What can go wrong, in words, and the polite absence of optional packages."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+
+_EXTRA_OF = {"matplotlib": "plot", "pyarrow": "parquet", "torch": "torch", "tqdm": "cli"}
+
+
+class OptFairWarning(UserWarning):
+    """Something was done that the caller should know about."""
+
+
+class InfeasibleError(ValueError):
+    """No rule, however inaccurate, satisfies all the requested rows.
+
+    Attributes
+    ----------
+    rows : the names of the rows that contradict each other, the heaviest first.
+    loosening : a uniform widening of every bound, in units of rates, that makes the request feasible.
+    lower_bound : no uniform widening below this one can (proven by weak duality).
+    """
+
+    def __init__(self, rows: Sequence[str], loosening: float, lower_bound: float) -> None:
+        self.rows, self.loosening, self.lower_bound = list(rows), loosening, lower_bound
+        shown = "; ".join(self.rows[:6]) + (f"; and {len(self.rows) - 6} more" if len(self.rows) > 6 else "")
+        super().__init__(
+            f"no rule satisfies all constraints: these rows are in conflict: {shown}. "
+            f"Widening every bound by {loosening:.3g} would do (at least {lower_bound:.3g} is needed)."
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[list[str], float, float]]:
+        return type(self), (self.rows, self.loosening, self.lower_bound)
+
+
+class RuleFileError(ValueError):
+    """A rule file that is truncated, altered, or of a version this release does not know."""
+
+
+def need_extra(module: str, caller: str) -> ModuleType:
+    """Import ``module`` or say which extra of optfair brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(
+            f'{caller} needs {package}: pip install "optfair[{_EXTRA_OF[package]}]"'
+        ) from error

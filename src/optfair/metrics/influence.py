@@ -1,0 +1,59 @@
+"""From moments to standard errors: every gap is a smooth function of sums over people.
+
+A person of cell (a, i) with prediction h moves the rate r = N_r·vec(J) / (G_r·P) by
+(N_r[a,i]·h − r G_r[a,i]) / (G_r·P), and, since Σ_j h_j = 1, the gap D_k = Σ_r C_kr r by a linear
+function of h:
+
+    B_k[a,i]·h,   B_k[a,i,j] = Σ_r C_kr (N_r[a,i,j] − r G_r[a,i]) / (G_r·P),
+    cov(D) = Σ_{a,i} B[a,i] S[a,i] B[a,i]ᵀ.
+
+Group sizes are random here, as they are for who draws a sample from a population.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from optfair.constraints import RowSet
+
+# Entries of a temporary: 160 MB of float64 at most, whatever the number of groups and classes.
+MAX_ENTRIES = 20_000_000
+
+
+def rate_influence(rows: RowSet, tensor: np.ndarray) -> sparse.csr_array:
+    """The derivative of each rate by J, (R, A·m·m); rates of empty cells have none.   tensor: (A, m, m)"""
+    m = tensor.shape[-1]
+    mass = rows.conditions @ tensor.sum(-1).ravel()
+    inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
+    rates = (rows.hits @ tensor.ravel()) * inverse
+    every_outcome = sparse.csr_array(sparse.kron(rows.conditions, np.ones((1, m))))
+    return sparse.diags_array(inverse) @ (rows.hits - sparse.diags_array(rates) @ every_outcome)
+
+
+def row_variances(
+    combination: sparse.csr_array, influence: sparse.csr_array, blocks: np.ndarray
+) -> np.ndarray:
+    """diag(B S Bᵀ), B = combination @ influence.   blocks S: (A, m, m, m), or (A, m, m) if diagonal"""
+    width = influence.shape[1]
+    if blocks.ndim == 3:
+        S = sparse.diags_array(blocks.ravel())
+    else:
+        n_cells, m = width // blocks.shape[-1], blocks.shape[-1]
+        S = sparse.bsr_array(
+            (blocks.reshape(n_cells, m, m), np.arange(n_cells), np.arange(n_cells + 1)), shape=(width, width)
+        )
+    K = combination.shape[0]
+    step = max(1, MAX_ENTRIES // width)
+    variances = np.empty(K)
+    for start in range(0, K, step):
+        B = sparse.csr_array(combination[start : start + step] @ influence)
+        variances[start : start + step] = ((B @ S).multiply(B)).sum(axis=1)
+    return np.maximum(variances, 0.0)
+
+
+def people_behind(rows: RowSet, n_people: np.ndarray) -> np.ndarray:
+    """The fewest people behind any rate of each row, (K,): for gaps to the overall rate, the group."""
+    per_rate = rows.conditions @ n_people.ravel()
+    C = rows.combination
+    return np.minimum.reduceat(per_rate[C.indices], C.indptr[:-1]).astype(int)

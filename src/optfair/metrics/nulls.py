@@ -1,0 +1,180 @@
+"""What chance alone does: replicates of the confusion tensor, with counts drawn and never rows.
+
+A criterion says that some coarse outcome o has the same distribution in every group. Which, and among whom:
+
+    dp        o = Ŷ              among everybody
+    eop, eo   o = Ŷ              among people of the same true class
+    oae       o = 1[Ŷ=Y]         among everybody
+    meo, j    o = 1[Ŷ=j]         among Y=j, and among Y≠j
+
+So a null is a partition `pool` of the true classes and an indicator T[i,j,o]. Pooled over groups it has rates
+q_pool and a covariance V_pool; E spreads a coarse outcome evenly over the predictions it stands for (the rows
+of D do not see how). Cells are drawn with sizes fixed: multinomial counts for unweighted labels, otherwise
+
+    cov(J[a,i]) = V_i Σw²_{ai} / (Σw)²,   V_pool = Σ w²(o − q)(o − q)ᵀ / Σ w².
+
+Rows of different nulls (several criteria; meo with m > 2) have no common null; they are drawn independently,
+which for Gaussian gaps can only raise the quantile of the maximum (Royen's correlation inequality).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from optfair.constraints import RowSet
+from optfair.metrics.confusion import GroupConfusion
+from optfair.metrics.influence import MAX_ENTRIES
+
+PSEUDO_PEOPLE = 4.0
+
+
+@dataclass(frozen=True)
+class Null:
+    """rows : of D. pool : (m,) label of each true class. T : (m true, m predicted, d outcomes) indicator."""
+
+    rows: np.ndarray
+    pool: np.ndarray
+    T: np.ndarray
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The prediction of one person in each cell, and how well it is known.
+
+    mean : (A, m, m). covariance : (A, m, m, m). share_variance : (A, m) of the share of all people.
+    freedom : (A, m) degrees of freedom of the covariance; None where counts or pooling settle it.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    share_variance: np.ndarray
+    freedom: np.ndarray | None = None
+
+
+def nulls_of(rows: RowSet, classes: list) -> list[Null]:
+    """The nulls of the rows, each row in exactly one."""
+    m = len(classes)
+    fine, diagonal = np.eye(m), np.eye(m)[..., None]
+    kinds: dict[object, tuple[np.ndarray, np.ndarray]] = {
+        "dp": (np.zeros(m, int), np.broadcast_to(fine, (m, m, m))),
+        "eo": (np.arange(m), np.broadcast_to(fine, (m, m, m))),
+        "oae": (np.zeros(m, int), np.concatenate([diagonal, 1 - diagonal], axis=2)),
+    }
+    for j, name in enumerate(classes):
+        column = np.broadcast_to(fine[:, j, None], (m, m, 1))
+        kinds["meo", name] = ((np.arange(m) != j).astype(int), np.concatenate([column, 1 - column], axis=2))
+    members: dict[object, list[int]] = {}
+    for k, (criterion, outcome) in enumerate(
+        zip(rows.table["criterion"], rows.table["outcome"], strict=True)
+    ):
+        kind: object = {"eop": "eo", "meo": ("meo", outcome)}.get(criterion, criterion)
+        if criterion == "meo" and m == 2:
+            kind = "eo"  # the same statement, and one draw serves both outcomes
+        members.setdefault(kind, []).append(k)
+    return [Null(np.array(k), *kinds[kind]) for kind, k in members.items()]
+
+
+def pooled(null: Null, confusion: GroupConfusion) -> Cells:
+    """What the cells would be if the null held: the same for all groups."""
+    T, (A, m) = null.T, confusion.n_people.shape
+    E = T / np.maximum(T.sum(1, keepdims=True), 1)  # (m, m, d): spread a coarse outcome over predictions
+    S = np.einsum("ijo,ijk,ikp->iop", T, confusion.moments.sum(0), T)  # (m, d, d)
+    member = (null.pool[:, None] == np.unique(null.pool)).astype(float)  # (m, pools)
+    coarse = np.einsum("ijo,ij->io", T, confusion.tensor.sum(0))
+    q = _ratio(member.T @ coarse, member.T @ coarse.sum(1))  # (pools, d)
+    M = np.einsum("ig,iop->gop", member, S)
+    M = _ratio(M, M.sum((1, 2)))
+    V = _centred(M, q)
+    which = member.argmax(1)
+    mean = np.einsum("io,ijo->ij", q[which], E)
+    covariance = np.einsum("ijo,iop,ikp->ijk", E, V[which], E)
+    return Cells(
+        np.broadcast_to(mean, (A, m, m)), np.broadcast_to(covariance, (A, m, m, m)), np.zeros((A, m))
+    )
+
+
+def shrunk(confusion: GroupConfusion) -> Cells:
+    """The cells as observed, mixed with c pseudo-people; n = (Σw)²/Σw² is the number of people in effect.
+
+    Labels: p = (n p̂ + c/m)/(n + c), so that a cell with no hits is not taken for one that cannot have any.
+    Probabilities: the covariance gets c people of the same true class from all groups.
+    Shares: var = s (n + c)/n, s = Σw²/(Σw)²: a count that came out low has a variance that did too.
+    """
+    m, c = len(confusion.classes), PSEUDO_PEOPLE
+    J, P, S = confusion.tensor, confusion.prior, confusion.moments
+    s = S.sum((2, 3))
+    n = _ratio(P * P, s)
+    p = _ratio(J, P)
+    mean = (n[..., None] * p + c / m) / (n[..., None] + c)
+    share_variance = s + c * _ratio(s, n)
+    if confusion.hard:
+        return Cells(mean, _multinomial(mean), share_variance)
+    own = _centred(_ratio(S, s), p)
+    if confusion.second_moment.ndim == 3:
+        other = _multinomial(np.full(m, 1 / m))
+    else:
+        mean, total = p, S.sum(0)
+        other = _centred(_ratio(total, total.sum((1, 2))), _ratio(J.sum(0), P.sum(0)))
+    # n − 1: the spread of n people around their own mean is that much too small.
+    freedom = np.maximum(n - 1, 0) + c
+    covariance = (n[..., None, None] * own + c * other) / freedom[..., None, None]
+    return Cells(mean, covariance, share_variance, freedom)
+
+
+def tensor_noise(
+    cells: Cells, confusion: GroupConfusion, n_replicates: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Batches of J* − E J* with cell sizes fixed, (A·m·m, batch), n_replicates columns in all."""
+    A, m = confusion.n_people.shape
+    batch = max(1, MAX_ENTRIES // (A * m * m))
+    if confusion.hard:
+        p = np.where(confusion.n_people[..., None] > 0, cells.mean, 1.0 / m)
+        p = p / p.sum(-1, keepdims=True)
+        expected, n = p * confusion.n_people[..., None], confusion.n_people.sum()
+    else:
+        # A symmetric square root of each cell's covariance; tiny negative eigenvalues are rounding.
+        values, vectors = np.linalg.eigh(cells.covariance * confusion.moments.sum((2, 3))[..., None, None])
+        root = vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
+    for start in range(0, n_replicates, batch):
+        size = min(batch, n_replicates - start)
+        if confusion.hard:
+            noise = (rng.multinomial(confusion.n_people, p, size=(size, A, m)) - expected) / n
+        else:
+            noise = np.einsum("aijk,baik->baij", root, rng.standard_normal((size, A, m, m)))
+            if cells.freedom is not None:  # Student: the covariance of a small cell is itself a guess
+                noise *= np.sqrt(cells.freedom / rng.chisquare(cells.freedom, size=(size, A, m)))[..., None]
+        yield noise.reshape(size, -1).T
+
+
+def size_noise(cells: Cells, confusion: GroupConfusion, influence: sparse.csr_array) -> sparse.csr_array:
+    """Random cell sizes move the rates by this matrix times (A·m,) standard normals, (R, A·m).
+
+    Each unit of a cell's share moves a rate by the cell's mean influence.
+    """
+    A, m = confusion.n_people.shape
+    weights = cells.mean * np.sqrt(cells.share_variance)[..., None]
+    gather = sparse.csr_array(
+        (weights.ravel(), np.repeat(np.arange(A * m), m), np.arange(A * m * m + 1)), shape=(A * m * m, A * m)
+    )
+    return sparse.csr_array(influence @ gather)
+
+
+def _ratio(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """values / mass over the trailing axes, 0 where there is no mass."""
+    mass = mass.reshape(mass.shape + (1,) * (values.ndim - mass.ndim))
+    return np.divide(values, mass, out=np.zeros_like(values), where=mass > 0)
+
+
+def _multinomial(p: np.ndarray) -> np.ndarray:
+    """diag(p) − p pᵀ over leading axes."""
+    return p[..., None] * np.eye(p.shape[-1]) - p[..., :, None] * p[..., None, :]
+
+
+def _centred(M: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """mean of (h − r)(h − r)ᵀ from M = mean of h hᵀ; the mean of h is M·1, because Σ_j h_j = 1."""
+    cross = M.sum(-1)[..., :, None] * r[..., None, :]
+    return M - cross - np.swapaxes(cross, -1, -2) + r[..., :, None] * r[..., None, :]

@@ -1,0 +1,194 @@
+"""A rule as a JSON file: nothing in it is ever executed, names keep their type, and any change is noticed.
+
+    {"format": "optfair rule", "version": 1, "sha256": of the compact JSON of "rule", "rule": {...}}
+
+The secret key of hashed decisions is written apart, as hexadecimal text in ``<path>.key``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.decisions import KEY_BYTES
+from optfair.dual.certificate import Certificate, Determinism
+from optfair.errors import RuleFileError
+from optfair.rule import FairRule
+
+FORMAT, VERSION = "optfair rule", 1
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write beside the target, then rename: a reader sees the old file or the new one, whole."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _encode(value: Any) -> Any:
+    """A name or number as JSON that keeps its type."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(part) for part in value]}
+    if isinstance(value, pd.Timestamp):
+        return {"timestamp": value.isoformat()}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"save: a name of type {type(value).__name__} cannot be written; use text, numbers or tuples of them.")
+
+
+def _decode(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    (kind, content), *rest = value.items()
+    if kind == "tuple" and not rest:
+        return tuple(_decode(part) for part in content)
+    if kind == "timestamp" and not rest:
+        return pd.Timestamp(content)
+    if kind == "float" and not rest and content in ("inf", "-inf", "nan"):
+        return float(content)
+    raise RuleFileError(f"unknown kind of value {kind!r}")
+
+
+def _encode_index(index: pd.Index) -> dict[str, Any]:
+    names = [_encode(name) for name in index.names] if index.nlevels > 1 else None
+    return {"labels": [_encode(label) for label in index], "levels": names}
+
+
+def _decode_index(content: dict[str, Any]) -> pd.Index:
+    labels = [_decode(label) for label in content["labels"]]
+    if content["levels"] is not None:
+        return pd.MultiIndex.from_tuples(labels, names=[_decode(name) for name in content["levels"]])
+    if labels == list(range(len(labels))) and not any(isinstance(label, bool) for label in labels):
+        return pd.RangeIndex(len(labels))
+    index = pd.Index(labels)
+    return index if index.tolist() == labels else pd.Index(labels, dtype=object)
+
+
+def _checksum(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
+    """Write ``rule`` to ``path`` and its key to ``path`` + ".key"."""
+    path = Path(path)
+    certificate = {name: _encode(value) for name, value in asdict(rule.certificate).items()}
+    content = {
+        "weights": rule.weights.tolist(),
+        "temperatures": rule.temperatures.tolist(),
+        "share": rule.share,
+        "constant": rule.constant.tolist(),
+        "groups": _encode_index(rule.groups),
+        "classes": _encode_index(rule.classes),
+        "multipliers": {str(c): [_encode(v) for v in rule.multipliers[c]] for c in rule.multipliers},
+        "certificate": certificate,
+        "determinism": {name: _encode(value) for name, value in asdict(rule.determinism).items()},
+    }
+    document = {"format": FORMAT, "version": VERSION, "sha256": _checksum(content), "rule": content}
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if rule.key is not None:
+        write_atomically(Path(f"{path}.key"), rule.key.hex() + "\n", mode=0o600)
+    write_atomically(path, text + "\n")
+
+
+def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRule:
+    """Read a rule written by `FairRule.save`; the key from ``path`` + ".key" unless given."""
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RuleFileError(f"{path.name}: not a complete JSON file ({error}); save the rule again.") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise RuleFileError(f"{path.name}: not a rule written by optfair.")
+    if document.get("version") != VERSION:
+        raise RuleFileError(
+            f"{path.name}: has version {document.get('version')!r}, this release of optfair reads {VERSION}; upgrade optfair."
+        )
+    content = document.get("rule")
+    try:
+        if document["sha256"] != _checksum(content):
+            raise RuleFileError(f"{path.name}: its content does not match its checksum; it was altered or damaged.")
+        rule = _rule(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, RuleFileError) and "checksum" in str(error):
+            raise
+        raise RuleFileError(f"{path.name}: a part of the rule is missing or malformed ({error}).") from None
+    return _with_key(rule, path, key)
+
+
+def _rule(content: dict[str, Any]) -> FairRule:
+    weights = np.array(content["weights"], dtype=np.float64)
+    groups, classes = _decode_index(content["groups"]), _decode_index(content["classes"])
+    temperatures = np.array(content["temperatures"], dtype=np.float64)
+    constant = np.array(content["constant"], dtype=np.float64)
+    A, m = len(groups), len(classes)
+    if weights.shape != (A, m, m) or temperatures.shape != (A, m) or constant.shape != (m,):
+        raise ValueError("array shapes do not fit the names")
+    if not (np.isfinite(weights).all() and np.isfinite(temperatures).all() and np.isfinite(constant).all()):
+        raise ValueError("a number is not finite")
+    columns = {name: [_decode(v) for v in values] for name, values in content["multipliers"].items()}
+    proofs = {}
+    for kind, name in ((Certificate, "certificate"), (Determinism, "determinism")):
+        known = {field.name for field in fields(kind)}
+        if set(content[name]) != known:
+            raise ValueError(f"{name} has other fields than expected")
+        proofs[name] = kind(**{key: _decode(value) for key, value in content[name].items()})
+    return FairRule(
+        weights=weights,
+        temperatures=temperatures,
+        share=float(content["share"]),
+        constant=constant,
+        groups=groups,
+        classes=classes,
+        multipliers=multiplier_frame(columns),
+        **proofs,
+    )
+
+
+def multiplier_frame(columns: dict[str, Any]) -> pd.DataFrame:
+    """The multipliers table: names as Python objects, numbers as floats."""
+    frame = {}
+    for name, values in columns.items():
+        numeric = name in ("multiplier", "price", "value", "lower", "upper")
+        cells = np.array(values, dtype=float) if numeric else np.empty(len(values), dtype=object)
+        if not numeric:
+            for k, value in enumerate(values):
+                cells[k] = value
+        frame[name] = pd.Series(cells, dtype=cells.dtype)
+    return pd.DataFrame(frame)
+
+
+def _with_key(rule: FairRule, path: Path, key: bytes | None) -> FairRule:
+    from dataclasses import replace
+
+    if key is None:
+        beside = Path(f"{path}.key")
+        if not beside.exists():
+            return rule
+        try:
+            key = bytes.fromhex(beside.read_text(encoding="ascii").strip())
+        except (ValueError, UnicodeDecodeError):
+            raise RuleFileError(f"{beside.name}: not a key written by optfair.") from None
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise RuleFileError(f"key: must be {KEY_BYTES} bytes.")
+    return replace(rule, key=key)

@@ -1,0 +1,260 @@
+"""The noise floor and the interval do what they promise, in simulations with a known truth."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from optfair.metrics import GroupConfusion, gaps, group_confusion, noise_floor, violation, violation_interval
+from optfair.metrics.gaps import gap_rows
+from optfair.metrics.nulls import nulls_of, pooled
+
+KEY = ["criterion", "group", "against", "given", "outcome"]
+RUNS = 200
+
+
+def from_counts(counts):
+    """What group_confusion makes of unweighted labels with these counts.   counts: (A, m, m)"""
+    n = counts.sum()
+    groups, classes = (pd.Index(range(k)) for k in counts.shape[:2])
+    return GroupConfusion(counts / n, groups, classes, counts.sum(-1), True, counts / n**2)
+
+
+def from_rows(J, kind, rng, n):
+    """n people drawn from the population J; their predictions soft, or weighted."""
+    A, m, _ = J.shape
+    P = J.sum(-1)
+    cell = rng.choice(A * m, n, p=P.ravel() / P.sum())
+    p = (J / P[..., None]).reshape(A * m, m)[cell]
+    if kind == "soft":  # Dirichlet rows with mean p
+        h = rng.gamma(4 * p)
+        prediction = h / h.sum(1, keepdims=True)
+    else:
+        prediction = (p.cumsum(1) > rng.random((n, 1))).argmax(1)
+    w = rng.lognormal(0, 0.7, n) if kind == "weighted" else None
+    return group_confusion(
+        cell % m, prediction, sensitive_features=cell // m, sample_weight=w, classes=range(m), groups=range(A)
+    )
+
+
+def population(A, m, seed, groups=None):
+    rng = np.random.default_rng(seed)
+    groups = np.full(A, 1 / A) if groups is None else np.array(groups)
+    return groups[:, None] * rng.dirichlet(np.full(m, 8.0), A), rng
+
+
+def fair(criterion, A, m, groups=None, seed=0):
+    """A population in which the criterion holds exactly, and base rates differ between groups."""
+    P, rng = population(A, m, seed, groups)
+    q = rng.dirichlet(np.full(m, 3.0), m)
+    if criterion == "dp":
+        q = np.broadcast_to(q[0], (m, m))
+    if criterion in ("oae", "meo"):  # with these, every TPR, every FPR and the accuracy are the same for all
+        q = np.where(np.eye(m) > 0, 0.7, 0.3 / (m - 1))
+    return P[..., None] * q
+
+
+def unfair(A, m, groups=None, seed=0):
+    P, rng = population(A, m, seed, groups)
+    return P[..., None] * (0.4 * np.eye(m) + 0.6 * rng.dirichlet(np.ones(m), (A, m)))
+
+
+def far_small_group():
+    """90 % of people have error rates of 5 %; one small group gets coins."""
+    P, _ = population(4, 3, 0, [0.9, 0.04, 0.03, 0.03])
+    q = np.broadcast_to(0.85 * np.eye(3) + 0.05, (4, 3, 3)).copy()
+    q[1] = [0.5, 0.25, 0.25]
+    return P[..., None] * q
+
+
+def replicate(J, n, criterion, kind="labels", reference="overall", runs=RUNS, seed=1):
+    """Shares of runs: (violation covered, all rows covered, some lower end too high, above the floor)."""
+    rng = np.random.default_rng(seed)
+    table = from_counts(J).gaps(criterion, reference=reference)
+    truth = dict(zip(table[KEY].itertuples(index=False, name=None), table["value"].abs(), strict=True))
+    worst, seen = max(truth.values()), []
+    for run in range(runs):
+        if kind == "labels":
+            confusion = from_counts(rng.multinomial(n, J.ravel() / J.sum()).reshape(J.shape))
+        else:
+            confusion = from_rows(J, kind, rng, n)
+        found = confusion.violation_interval(
+            criterion, reference=reference, n_replicates=200, random_state=run
+        )
+        true = np.array([truth[row] for row in found.table[KEY].itertuples(index=False, name=None)])
+        low, high = (found.table[side].to_numpy() for side in ("lower", "upper"))
+        seen.append(
+            (
+                found.lower <= worst + 1e-12 and found.upper >= worst - 1e-12,
+                ((low <= true + 1e-12) & (high >= true - 1e-12)).all(),
+                (low > true + 1e-12).any(),
+                found.value > found.noise_floor,
+            )
+        )
+    return np.mean(seen, axis=0)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::optfair.errors.OptFairWarning")  # cells can be empty
+
+
+@pytest.mark.parametrize(
+    ("criterion", "A", "m", "n", "kind", "reference"),
+    [
+        ("eo", 4, 4, 2000, "labels", "overall"),
+        ("eo", 3, 3, 180, "labels", "overall"),
+        ("eo", 3, 3, 400, "labels", "pairwise"),
+        ("dp", 4, 3, 200, "labels", "overall"),
+        ("oae", 3, 3, 200, "labels", "overall"),
+        ("meo", 3, 3, 600, "labels", "overall"),
+        ("eo", 3, 3, 400, "soft", "overall"),
+        ("dp", 3, 3, 400, "weighted", "overall"),
+    ],
+)
+def test_a_fair_rule_rarely_looks_unfair(criterion, A, m, n, kind, reference):
+    """5 % of runs are above the floor, and no more than that have a lower end above 0."""
+    covered, _, alarm, above = replicate(fair(criterion, A, m), n, criterion, kind, reference)
+    assert covered >= 0.93
+    assert alarm <= 0.07
+    assert 0.02 <= above <= 0.09
+
+
+@pytest.mark.parametrize(
+    ("J", "criterion", "n", "kind"),
+    [
+        (unfair(3, 3, [0.6, 0.3, 0.1]), "eo", 250, "labels"),
+        (unfair(4, 3), ["dp", "oae"], 300, "labels"),
+        (far_small_group(), "eo", 800, "labels"),
+        (unfair(3, 3), "eo", 500, "soft"),
+        (unfair(3, 3), "eo", 500, "weighted"),
+    ],
+)
+def test_the_truth_is_inside_for_all_rows_at_once(J, criterion, n, kind):
+    """Also the test of an audit: no more than 5 % of runs claim that a gap exceeds what it is."""
+    covered, every_row, too_high, _ = replicate(J, n, criterion, kind)
+    assert covered >= 0.95
+    assert every_row >= 0.93
+    assert too_high <= 0.05
+
+
+@pytest.mark.parametrize("criterion", ["dp", "eop", "eo", "meo", "oae"])
+@pytest.mark.parametrize("kind", ["labels", "weighted", "soft"])
+def test_the_null_keeps_the_overall_rates_and_takes_the_gaps_away(criterion, kind):
+    confusion = from_rows(unfair(4, 3), kind, np.random.default_rng(0), 500)
+    rows = gap_rows(confusion, criterion)
+    nulls = nulls_of(rows, confusion.classes.tolist())
+    assert sorted(np.concatenate([null.rows for null in nulls])) == list(range(len(rows)))
+    for null in nulls:
+        cells = pooled(null, confusion)
+        at_null = confusion.prior[..., None] * cells.mean
+        np.testing.assert_allclose(rows.values(at_null)[null.rows], 0, atol=1e-12)
+        overall = [r for r in range(len(rows.rates(at_null))) if rows.conditions[[r]].sum() >= 4]
+        used = [r for r in overall if rows.combination[null.rows][:, [r]].sum() != 0]
+        np.testing.assert_allclose(rows.rates(at_null)[used], rows.rates(confusion.tensor)[used], atol=1e-12)
+        np.testing.assert_allclose(cells.covariance.sum(-1), 0, atol=1e-12)
+        assert np.linalg.eigvalsh(cells.covariance).min() > -1e-12
+
+
+def test_the_floor_of_two_equal_groups_is_the_normal_one():
+    """DP, two classes, two groups of n/2: the gap to the overall rate is ½(p̂₁ − p̂₂), sd ½√(4 q(1−q)/n)."""
+    n, q = 40_000, 0.3
+    counts = np.array([[[0.5 * (1 - q), 0.5 * q], [0.5 * (1 - q), 0.5 * q]]] * 2) * n / 2
+    floor = from_counts(counts.round().astype(int)).noise_floor("dp", n_replicates=20_000)
+    assert floor == pytest.approx(1.96 * np.sqrt(q * (1 - q) / n), rel=0.02)
+
+
+@pytest.mark.parametrize("criterion", ["dp", "eo", "oae"])
+def test_the_gaussian_and_the_multinomial_floor_agree_on_large_cells(criterion):
+    """Weights that hardly differ switch from counts to the Gaussian; the answer must not jump."""
+    rng = np.random.default_rng(3)
+    n = 20_000
+    y, label, a = rng.integers(0, 3, n), rng.integers(0, 3, n), rng.integers(0, 3, n)
+    counted, gaussian = (
+        noise_floor(y, label, sensitive_features=a, criterion=criterion, sample_weight=w, n_replicates=4000)
+        for w in (None, rng.uniform(0.999, 1.001, n))
+    )
+    assert gaussian == pytest.approx(counted, rel=0.05)
+
+
+def test_more_people_less_noise_and_soft_rules_less_than_their_draws():
+    rng = np.random.default_rng(4)
+    n = 4000
+    y, h, a = rng.integers(0, 3, n), rng.dirichlet([3, 3, 3], n), rng.integers(0, 3, n)
+    drawn = (h.cumsum(1) > rng.random((n, 1))).argmax(1)
+    soft, hard = (noise_floor(y, x, sensitive_features=a, criterion="eo") for x in (h, drawn))
+    assert soft < hard
+    few = noise_floor(y[:1000], drawn[:1000], sensitive_features=a[:1000], criterion="eo")
+    assert few == pytest.approx(2 * hard, rel=0.15)
+    weights = rng.lognormal(0, 1, n)
+    assert noise_floor(y, drawn, sensitive_features=a, criterion="eo", sample_weight=weights) > 1.3 * hard
+
+
+def test_the_interval_carries_its_evidence():
+    rng = np.random.default_rng(5)
+    n = 900
+    y, a = rng.integers(0, 3, n), rng.integers(0, 3, n)
+    label = np.where(rng.random(n) < 0.2 + 0.3 * a, y, 0)
+    question = {"sensitive_features": a, "criterion": "eo", "reference": "pairwise", "outcomes": [0, 1]}
+    found = violation_interval(y, label, **question)
+    table = gaps(y, label, **question)
+    pd.testing.assert_frame_equal(found.table[table.columns], table)
+    assert found.value == violation(y, label, **question)
+    assert found.lower == found.table["lower"].max() and found.upper == found.table["upper"].max()
+    assert found.noise_floor == pytest.approx(noise_floor(y, label, **question), rel=0.1)
+    assert (found.table["lower"] <= found.table["value"].abs()).all()
+    assert "95% interval" in str(found) and "above the noise floor" in str(found) and "\n" not in str(found)
+    assert "table" not in repr(found)
+    # the same seed, the same answer; more certainty, a wider interval
+    again = group_confusion(y, label, sensitive_features=a).violation_interval(
+        "eo", reference="pairwise", outcomes=[0, 1], random_state=0
+    )
+    assert (again.lower, again.upper, again.noise_floor) == (found.lower, found.upper, found.noise_floor)
+    assert violation_interval(y, label, random_state=1, **question).noise_floor != found.noise_floor
+    wide = violation_interval(y, label, level=0.99, **question)
+    assert wide.lower < found.lower and wide.upper > found.upper and wide.noise_floor > found.noise_floor
+
+
+def test_no_hits_are_no_certainty():
+    """0 of 10 against 0 of 1000: the gap is 0 and its naive error too, but the rate may well be 0.1."""
+    counts = np.array([[[10, 0], [0, 10]], [[1000, 0], [0, 1000]]])
+    found = from_counts(counts).violation_interval("eo")
+    assert found.value == 0 and found.noise_floor == 0 and (found.table["se"] == 0).all()
+    assert found.upper > 0.1
+
+
+def test_many_groups_in_bounded_memory(monkeypatch):
+    """Batches of replicates and of rows change the cost, and the law of nothing."""
+    confusion = from_counts(np.random.default_rng(6).integers(5, 50, (6, 3, 3)))
+    whole = confusion.violation_interval("eo", n_replicates=2000)
+    monkeypatch.setattr("optfair.metrics.nulls.MAX_ENTRIES", 500)
+    monkeypatch.setattr("optfair.metrics.influence.MAX_ENTRIES", 500)
+    parts = confusion.violation_interval("eo", n_replicates=2000)
+    np.testing.assert_allclose(parts.table["se"], whole.table["se"])
+    assert parts.upper == pytest.approx(whole.upper, rel=0.05)
+    assert parts.noise_floor == pytest.approx(whole.noise_floor, rel=0.05)
+
+
+def test_a_thousand_replicates_take_well_under_a_second():
+    rng = np.random.default_rng(7)
+    y, label, a = (rng.integers(0, 5, 16_000) for _ in range(3))
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        violation_interval(y, label, sensitive_features=a, criterion="eo")
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 1.0  # 0.04 s when the machine is idle
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"level": 1.0}, "level=1.0: must be between 0 and 1"),
+        ({"level": 95}, "level=95: must be between 0 and 1"),
+        ({"n_replicates": 5}, "n_replicates=5: must be a whole number, at least 20"),
+        ({"n_replicates": 99.5}, "n_replicates=99.5: must be a whole number"),
+    ],
+)
+@pytest.mark.parametrize("function", [noise_floor, violation_interval])
+def test_errors_name_the_argument(function, change, message):
+    with pytest.raises(ValueError, match=message):
+        function([0, 1], [0, 1], sensitive_features=[0, 1], **change)
