@@ -79,9 +79,7 @@ def replicate(J, n, criterion, kind="labels", reference="overall", runs=RUNS, se
             confusion = from_counts(rng.multinomial(n, J.ravel() / J.sum()).reshape(J.shape))
         else:
             confusion = from_rows(J, kind, rng, n)
-        found = confusion.violation_interval(
-            criterion, reference=reference, n_replicates=200, random_state=run
-        )
+        found = confusion.violation_interval(criterion, reference=reference, n_replicates=200, random_state=run)
         true = np.array([truth[row] for row in found.table[KEY].itertuples(index=False, name=None)])
         low, high = (found.table[side].to_numpy() for side in ("lower", "upper"))
         seen.append(

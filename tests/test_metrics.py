@@ -116,9 +116,7 @@ def test_weight_two_is_the_row_twice_for_values_but_not_for_errors():
     y, label, _, a, _ = sample(3)
     times = np.random.default_rng(0).integers(1, 4, len(y))
     weighted = gaps(y, label, sensitive_features=a, criterion="eo", sample_weight=times)
-    repeated = gaps(
-        *(np.repeat(x, times) for x in (y, label)), sensitive_features=np.repeat(a, times), criterion="eo"
-    )
+    repeated = gaps(*(np.repeat(x, times) for x in (y, label)), sensitive_features=np.repeat(a, times), criterion="eo")
     np.testing.assert_allclose(weighted["value"], repeated["value"], atol=1e-12)
     # A weight says how much one person counts; copies claim to be that many independent people.
     assert (weighted["se"] > repeated["se"]).all()
@@ -145,9 +143,7 @@ def test_order_of_rows_classes_and_groups_does_not_matter(criterion):
     y, _, h, a, w = sample(5)
     base = gaps(y, h, sensitive_features=a, criterion=criterion, sample_weight=w)
     shuffle = np.random.default_rng(0).permutation(len(y))
-    mixed = gaps(
-        y[shuffle], h[shuffle], sensitive_features=a[shuffle], criterion=criterion, sample_weight=w[shuffle]
-    )
+    mixed = gaps(y[shuffle], h[shuffle], sensitive_features=a[shuffle], criterion=criterion, sample_weight=w[shuffle])
     pd.testing.assert_frame_equal(base, mixed)
     new = np.array([2, 0, 1])
     renamed = gaps(
@@ -162,8 +158,7 @@ def test_order_of_rows_classes_and_groups_does_not_matter(criterion):
         base[column] = [new[x] if isinstance(x, int) else x for x in base[column]]
     key = ["group", "given", "outcome"]
     base, renamed = (
-        t.assign(**{k: t[k].astype(str) for k in key}).sort_values(key, ignore_index=True)
-        for t in (base, renamed)
+        t.assign(**{k: t[k].astype(str) for k in key}).sort_values(key, ignore_index=True) for t in (base, renamed)
     )
     pd.testing.assert_frame_equal(base[[*key, "value", "n", "se"]], renamed[[*key, "value", "n", "se"]])
 
@@ -172,18 +167,14 @@ def test_mean_equalized_odds_is_the_mean_of_the_two_absolute_differences():
     y, label, _, a, _ = sample(6, m=4)
     table = gaps(y, label, sensitive_features=a, criterion="meo")
     for (group, j), rows in table.groupby(["group", "outcome"]):
-        tpr, fpr = (
-            np.mean(label[(a == group) & side] == j) - np.mean(label[side] == j) for side in (y == j, y != j)
-        )
+        tpr, fpr = (np.mean(label[(a == group) & side] == j) - np.mean(label[side] == j) for side in (y == j, y != j))
         assert rows["value"].abs().max() == pytest.approx((abs(tpr) + abs(fpr)) / 2)
 
 
 @pytest.mark.parametrize("criterion", ["dp", "eop", "eo", "meo"])
 def test_constants_and_coins_are_fair(criterion):
     y, _, _, a, w = sample(7)
-    assert (
-        violation(y, np.full(len(y), 1), sensitive_features=a, criterion=criterion, sample_weight=w) < 1e-12
-    )
+    assert violation(y, np.full(len(y), 1), sensitive_features=a, criterion=criterion, sample_weight=w) < 1e-12
     coin = np.tile([0.2, 0.3, 0.5], (len(y), 1))
     assert violation(y, coin, sensitive_features=a, criterion=criterion, sample_weight=w) < 1e-12
     uniform = np.full((len(y), 3), 1 / 3)
@@ -213,9 +204,7 @@ def test_marginal_groups_are_each_attribute_alone():
     y, label, _, a, _ = sample(10)
     frame = pd.DataFrame({"sex": a, "age": rng.choice(["old", "young"], len(y))})
     alone = [violation(y, label, sensitive_features=frame[c]) for c in frame]
-    cells = violation(
-        y, label, sensitive_features=[f"{s}{g}" for s, g in zip(frame["sex"], frame["age"], strict=True)]
-    )
+    cells = violation(y, label, sensitive_features=[f"{s}{g}" for s, g in zip(frame["sex"], frame["age"], strict=True)])
     assert violation(y, label, sensitive_features=frame) == pytest.approx(cells)
     assert violation(y, label, sensitive_features=frame, attributes="marginals") == pytest.approx(max(alone))
     assert violation(y, label, sensitive_features=frame, attributes=["age"]) == pytest.approx(alone[1])
@@ -344,9 +333,7 @@ def test_tiny_data_get_a_number_or_one_line(case):
         assert np.isfinite(table[["value", "se"]].to_numpy(float)).all()
         assert table["value"].abs().max() <= 1 + 1e-9 and (table["n"] > 0).all()
         interval = confusion.violation_interval(criterion, n_replicates=20)
-    assert (
-        0 <= interval.lower <= interval.value + 1e-9 and interval.value <= interval.upper + 1e-9 <= 1 + 2e-9
-    )
+    assert 0 <= interval.lower <= interval.value + 1e-9 and interval.value <= interval.upper + 1e-9 <= 1 + 2e-9
     assert 0 <= interval.noise_floor <= 1 + 1e-9
 
 

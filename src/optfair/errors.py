@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
+SHOWN = 6
 _EXTRA_OF = {"matplotlib": "plot", "pyarrow": "parquet", "torch": "torch", "tqdm": "cli"}
 
 
@@ -25,7 +27,8 @@ class InfeasibleError(ValueError):
 
     def __init__(self, rows: Sequence[str], loosening: float, lower_bound: float) -> None:
         self.rows, self.loosening, self.lower_bound = list(rows), loosening, lower_bound
-        shown = "; ".join(self.rows[:6]) + (f"; and {len(self.rows) - 6} more" if len(self.rows) > 6 else "")
+        more = f"; and {len(self.rows) - SHOWN} more" if len(self.rows) > SHOWN else ""
+        shown = "; ".join(self.rows[:SHOWN]) + more
         super().__init__(
             f"no rule satisfies all constraints: these rows are in conflict: {shown}. "
             f"Widening every bound by {loosening:.3g} would do (at least {lower_bound:.3g} is needed)."
@@ -33,6 +36,18 @@ class InfeasibleError(ValueError):
 
     def __reduce__(self) -> tuple[type, tuple[list[str], float, float]]:
         return type(self), (self.rows, self.loosening, self.lower_bound)
+
+
+def warn_empty(names: Sequence[str]) -> None:
+    """One warning that names the rows nobody is in."""
+    if names:
+        more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        warnings.warn(
+            f"{len(names)} rows cannot be formed, nobody is in their cells; left out: "
+            f"{'; '.join(names[:SHOWN])}{more}.",
+            OptFairWarning,
+            stacklevel=4,
+        )
 
 
 class RuleFileError(ValueError):
@@ -45,6 +60,4 @@ def need_extra(module: str, caller: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(
-            f'{caller} needs {package}: pip install "optfair[{_EXTRA_OF[package]}]"'
-        ) from error
+        raise ImportError(f'{caller} needs {package}: pip install "optfair[{_EXTRA_OF[package]}]"') from error

@@ -75,9 +75,7 @@ def encode_classes(
     return recode(codes, labels, index, name, "classes"), index
 
 
-def recode(
-    codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name: str, among: str
-) -> np.ndarray:
+def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name: str, among: str) -> np.ndarray:
     """The codes of the same rows with respect to `index`; a label that `index` does not hold is an error."""
     # A dictionary, not get_indexer: 1, 1.0 and True are the same label, whatever the dtype of the index.
     place = {label: position for position, label in enumerate(index)}
@@ -91,9 +89,7 @@ def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:
     """Given names (`classes=`, `groups=`) as an index without repetitions."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise ValueError(f"{argument}={names!r}: must be a list of names.")
-    index = (
-        names if isinstance(names, pd.Index) else pd.Index([_plain(x) for x in names], tupleize_cols=False)
-    )
+    index = names if isinstance(names, pd.Index) else pd.Index([_plain(x) for x in names], tupleize_cols=False)
     if len(index) == 0 or not index.is_unique:
         what = "holds a name twice" if len(index) else "is empty"
         raise ValueError(f"{argument}={index.tolist()!r}: {what}; name each one once.")
@@ -112,13 +108,9 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if weights.shape != (n,):
         raise ValueError(f"{name}: has shape {weights.shape}; must be ({n},), one number per row.")
     if not np.isfinite(weights).all():
-        raise ValueError(
-            f"{name}: {int((~np.isfinite(weights)).sum())} values are NaN or infinite; must be finite."
-        )
+        raise ValueError(f"{name}: {int((~np.isfinite(weights)).sum())} values are NaN or infinite; must be finite.")
     if (weights < 0).any():
-        raise ValueError(
-            f"{name}: {int((weights < 0).sum())} values are negative (the least is {weights.min():g})."
-        )
+        raise ValueError(f"{name}: {int((weights < 0).sum())} values are negative (the least is {weights.min():g}).")
     if not weights.any():
         raise ValueError(f"{name}: all {n} values are zero; at least one row must count.")
     return weights
@@ -175,9 +167,7 @@ def _columns(values: Any) -> tuple[list[Any], list[Hashable]]:
     else:
         array = _as_array(values)
         if array.ndim not in (1, 2):
-            raise ValueError(
-                f"{name}: has {array.ndim} dimensions; must be 1-d, or 2-d with one column per attribute."
-            )
+            raise ValueError(f"{name}: has {array.ndim} dimensions; must be 1-d, or 2-d with one column per attribute.")
         columns = [array] if array.ndim == 1 else list(array.T)
         names = [None] if array.ndim == 1 else list(getattr(values, "columns", range(len(columns))))
     if not columns:
@@ -223,9 +213,7 @@ def _factorize(values: Any, name: str) -> tuple[np.ndarray, list[Any]]:
     try:
         codes, uniques = pd.factorize(values)
     except TypeError:
-        raise ValueError(
-            f"{name}: holds values that cannot be labels; use strings, numbers or booleans."
-        ) from None
+        raise ValueError(f"{name}: holds values that cannot be labels; use strings, numbers or booleans.") from None
     labels = [_plain(label) for label in pd.Index(uniques, tupleize_cols=False).tolist()]
     try:
         order = sorted(range(len(labels)), key=labels.__getitem__)

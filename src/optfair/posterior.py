@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optfair.labels import check_weights, name_index
 from optfair.parallel import map_blocks, n_threads
 
 ROW_SUM_SLACK = 1e-3
@@ -58,7 +59,13 @@ class Posterior:
         offset = None if self.offset is None else self.offset[index]
         shape = self.Z.shape[1:]
         return Posterior(
-            Z.reshape(-1, *shape), weight, offset, prior.reshape(shape), self.groups, self.classes, self.n_jobs
+            Z.reshape(-1, *shape),
+            weight,
+            offset,
+            prior.reshape(shape),
+            self.groups,
+            self.classes,
+            self.n_jobs,
         )
 
     def leverage(self) -> np.ndarray:
@@ -82,33 +89,22 @@ def _as_rows(Z: np.ndarray) -> np.ndarray:
 
 
 def check_names(names: Sequence[Any] | pd.Index | None, size: int, argument: str) -> pd.Index:
-    """Names of groups or classes as an Index: unique, as many as there are, 0, 1, ... by default."""
+    """Names of groups or classes as an Index: unique, none missing, as many as there are; 0, 1, ... by default."""
     if names is None:
         return pd.RangeIndex(size)
-    if isinstance(names, (str, bytes)):
-        raise ValueError(f"{argument}={names!r}: must be a list of {size} names.")
-    index = names if isinstance(names, pd.Index) else pd.Index(list(names))
+    index = name_index(names, argument)
     if len(index) != size:
         raise ValueError(f"{argument}: {len(index)} names given, but Z has {size} of them.")
-    if not index.is_unique:
-        raise ValueError(f"{argument}: {index[index.duplicated()][0]!r} is named twice; names must differ.")
-    missing = index.to_frame(index=False).isna().to_numpy().any() if index.nlevels > 1 else index.isna().any()
-    if missing:
+    if index.to_frame(index=False).isna().to_numpy().any():
         raise ValueError(f"{argument}: a name is missing (NaN or None); give every one a name.")
     return index
 
 
 def check_weight(sample_weight: Any, n: int) -> np.ndarray | None:
-    """Weights scaled to mean one, float64, or None."""
-    if sample_weight is None:
+    """Weights of mean one, float64, or None."""
+    weight = check_weights(sample_weight, n)
+    if weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight: has shape {weight.shape}; expected ({n},), one weight per row.")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight: every weight must be a finite number >= 0.")
-    if not weight.any():
-        raise ValueError("sample_weight: all weights are zero; at least one must be positive.")
     # Divide by the largest first: the mean of subnormal weights would lose its digits.
     weight = weight / weight.max()
     return weight / weight.mean()
@@ -165,8 +161,8 @@ def check_posterior(
     Z = check_rows(Z)
     n, A, m = Z.shape
     weight = check_weight(sample_weight, n)
-    groups, classes = check_names(groups, A, "groups"), check_names(classes, m, "classes")
-    if classes.nlevels > 1:
+    group_names, class_names = check_names(groups, A, "groups"), check_names(classes, m, "classes")
+    if class_names.nlevels > 1:
         raise ValueError("classes: must be plain names, not a MultiIndex.")
     threads = n_threads(n_jobs)
 
@@ -176,5 +172,5 @@ def check_posterior(
         weights = np.ones(len(rows)) if weight is None else weight[block]
         return weights @ rows.astype(np.float64)
 
-    prior = sum(map_blocks(total, n, A * m, threads)) / n
-    return Posterior(Z, weight, check_offset(offset, n, m), prior.reshape(A, m), groups, classes, threads)
+    prior = np.sum(map_blocks(total, n, A * m, threads), axis=0) / n
+    return Posterior(Z, weight, check_offset(offset, n, m), prior.reshape(A, m), group_names, class_names, threads)

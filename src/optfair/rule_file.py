@@ -11,19 +11,21 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from optfair.constraints.rows import TABLE_COLUMNS, object_frame
 from optfair.decisions import KEY_BYTES
 from optfair.dual.certificate import Certificate, Determinism
 from optfair.errors import RuleFileError
 from optfair.rule import FairRule
 
 FORMAT, VERSION = "optfair rule", 1
+Proof = TypeVar("Proof", Certificate, Determinism)
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
@@ -53,7 +55,9 @@ def _encode(value: Any) -> Any:
         return {"float": str(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise ValueError(f"save: a name of type {type(value).__name__} cannot be written; use text, numbers or tuples of them.")
+    raise ValueError(
+        f"save: a name of type {type(value).__name__} cannot be written; use text, numbers or tuples of them."
+    )
 
 
 def _decode(value: Any) -> Any:
@@ -122,9 +126,9 @@ def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRul
         raise RuleFileError(f"{path.name}: not a rule written by optfair.")
     if document.get("version") != VERSION:
         raise RuleFileError(
-            f"{path.name}: has version {document.get('version')!r}, this release of optfair reads {VERSION}; upgrade optfair."
+            f"{path.name}: has version {document.get('version')!r}, but this release reads version {VERSION}."
         )
-    content = document.get("rule")
+    content: Any = document.get("rule")
     try:
         if document["sha256"] != _checksum(content):
             raise RuleFileError(f"{path.name}: its content does not match its checksum; it was altered or damaged.")
@@ -147,12 +151,6 @@ def _rule(content: dict[str, Any]) -> FairRule:
     if not (np.isfinite(weights).all() and np.isfinite(temperatures).all() and np.isfinite(constant).all()):
         raise ValueError("a number is not finite")
     columns = {name: [_decode(v) for v in values] for name, values in content["multipliers"].items()}
-    proofs = {}
-    for kind, name in ((Certificate, "certificate"), (Determinism, "determinism")):
-        known = {field.name for field in fields(kind)}
-        if set(content[name]) != known:
-            raise ValueError(f"{name} has other fields than expected")
-        proofs[name] = kind(**{key: _decode(value) for key, value in content[name].items()})
     return FairRule(
         weights=weights,
         temperatures=temperatures,
@@ -161,26 +159,25 @@ def _rule(content: dict[str, Any]) -> FairRule:
         groups=groups,
         classes=classes,
         multipliers=multiplier_frame(columns),
-        **proofs,
+        certificate=_proof(Certificate, content["certificate"]),
+        determinism=_proof(Determinism, content["determinism"]),
     )
+
+
+def _proof(kind: type[Proof], content: dict[str, Any]) -> Proof:
+    if set(content) != {field.name for field in fields(kind)}:
+        raise ValueError(f"the {kind.__name__.lower()} has other fields than expected")
+    return kind(**{name: _decode(value) for name, value in content.items()})
 
 
 def multiplier_frame(columns: dict[str, Any]) -> pd.DataFrame:
     """The multipliers table: names as Python objects, numbers as floats."""
-    frame = {}
-    for name, values in columns.items():
-        numeric = name in ("multiplier", "price", "value", "lower", "upper")
-        cells = np.array(values, dtype=float) if numeric else np.empty(len(values), dtype=object)
-        if not numeric:
-            for k, value in enumerate(values):
-                cells[k] = value
-        frame[name] = pd.Series(cells, dtype=cells.dtype)
-    return pd.DataFrame(frame)
+    names = [column for column in columns if column in TABLE_COLUMNS]
+    frame = object_frame(names, list(zip(*(columns[name] for name in names), strict=True)))
+    return frame.assign(**{name: np.array(v, dtype=float) for name, v in columns.items() if name not in names})
 
 
 def _with_key(rule: FairRule, path: Path, key: bytes | None) -> FairRule:
-    from dataclasses import replace
-
     if key is None:
         beside = Path(f"{path}.key")
         if not beside.exists():

@@ -21,7 +21,14 @@ CRITERIA = {
     "oae": "overall_accuracy_equality",
 }
 _SHORT = {**{short: short for short in CRITERIA}, **{long: short for short, long in CRITERIA.items()}}
-_NOT_LINEAR = {"ppv", "npv", "predictive_parity", "predictive_value_parity", "predictive_equality_ppv", "precision"}
+_NOT_LINEAR = {
+    "ppv",
+    "npv",
+    "predictive_parity",
+    "predictive_value_parity",
+    "predictive_equality_ppv",
+    "precision",
+}
 RATES = ("recall", "selection", "accuracy")
 REFERENCES = ("overall", "pairwise")
 DEFAULT_TOLERANCE = 0.01
@@ -154,7 +161,7 @@ class Rows:
         if not sparse.issparse(flat):
             if flat.ndim not in (2, 4):
                 raise ValueError(
-                    f"Rows: D has shape {flat.shape}; expected (K, n_groups, n_classes, n_classes) or (K, n_groups*n_classes**2)."
+                    f"Rows: D has shape {flat.shape}; expected (K, n_groups, n_classes, n_classes) or 2-d."
                 )
             flat = flat.reshape(len(flat), -1)
         flat = sparse.csr_array(flat, dtype=float)

@@ -49,7 +49,9 @@ class Certificate:
 
     def __str__(self) -> str:
         tolerance = self.tolerance
-        shown = ", ".join("–" if t is None else f"{t:g}" for t in (tolerance if isinstance(tolerance, tuple) else (tolerance,)))
+        shown = ", ".join(
+            "–" if t is None else f"{t:g}" for t in (tolerance if isinstance(tolerance, tuple) else (tolerance,))
+        )
         lines = [("accuracy", f"{self.accuracy:.6f}")]
         if self.value != self.accuracy:
             lines.append(("value", f"{self.value:.6f}"))
@@ -115,16 +117,25 @@ def assess(posterior: Posterior, probabilities: Probabilities, bound_weights: np
         Z = posterior.rows(part).astype(np.float64)
         offset = None if posterior.offset is None else np.asarray(posterior.offset[part], dtype=np.float64)
         weight = np.ones(len(Z)) if posterior.weight is None else posterior.weight[part]
-        h = np.ascontiguousarray(probabilities(Z, offset).T)
-        beta = bound_weights.T @ Z.T + (0.0 if offset is None else offset.T)
-        likeliest = h.argmax(axis=0)
-        hard = (likeliest == np.arange(m)[:, None]) * weight
+        h = probabilities(Z, offset).T
+        beta = bound_weights.T @ Z.T
+        if offset is not None:
+            beta += offset.T
         gained = 0.0 if offset is None else float(weight @ (h * offset.T).sum(axis=0))
-        numbers = np.array([weight @ beta.max(axis=0), gained, weight @ (h.max(axis=0) < UNDECIDED)])
-        return (h * weight) @ Z, hard @ Z, numbers
+        both = np.empty((2, *h.shape))  # the rule and its argmax side by side: one product instead of two
+        largest = h.max(axis=0)
+        both[0] = h
+        np.equal(h, largest, out=both[1])
+        if both[1].sum() > len(Z):  # ties: argmax takes the first
+            np.equal(h.argmax(axis=0), np.arange(m)[:, None], out=both[1])
+        if posterior.weight is not None:
+            both *= weight
+        numbers = np.array([weight @ beta.max(axis=0), gained, weight @ (largest < UNDECIDED)])
+        soft, hard = (both.reshape(2 * m, -1) @ Z).reshape(2, m, -1)
+        return soft, hard, numbers
 
     parts = map_blocks(block, posterior.n, posterior.n_cells, posterior.n_jobs)
-    soft, hard, numbers = (sum(part[i] for part in parts) / posterior.n for i in range(3))
+    soft, hard, numbers = (np.sum([part[i] for part in parts], axis=0) / posterior.n for i in range(3))
     shape = (*posterior.prior.shape, m)
     return Assessment(soft.T.reshape(shape), hard.T.reshape(shape), *(float(x) for x in numbers))
 

@@ -1,6 +1,6 @@
 """The exact linear program, for small n and as a referee.
 
-    max_h  mean_x Σ_j h_j (Z U + offset)_j   s.t.  lower ≤ D vec(J(h)) ≤ upper,  h(x) in the simplex
+max_h  mean_x Σ_j h_j (Z U + offset)_j   s.t.  lower ≤ D vec(J(h)) ≤ upper,  h(x) in the simplex
 """
 
 from __future__ import annotations

@@ -22,12 +22,16 @@ from optfair.posterior import Posterior
 
 def constant_values(matrix: sparse.csr_array, prior: np.ndarray) -> np.ndarray:
     """D of the rules that give everybody class j, (K, m)."""
-    A, m = prior.shape
-    return np.asarray(matrix @ np.kron(prior.reshape(-1, 1), np.eye(m)))
+    return np.asarray(matrix @ np.kron(prior.reshape(-1, 1), np.eye(prior.shape[1])))
 
 
 def best_mixture(
-    lower: np.ndarray, upper: np.ndarray, values: np.ndarray, value: float, constants: np.ndarray, gains: np.ndarray
+    lower: np.ndarray,
+    upper: np.ndarray,
+    values: np.ndarray,
+    value: float,
+    constants: np.ndarray,
+    gains: np.ndarray,
 ) -> tuple[float, np.ndarray] | None:
     """The mixture (1 − s) h + s q with a constant rule q that is within the bounds and costs the least, if any.
 
@@ -52,7 +56,10 @@ def best_mixture(
 def surely_feasible(rows: RowSet, constants: np.ndarray) -> bool:
     """Whether some constant rule is within the bounds."""
     candidates = np.column_stack([constants, constants.mean(axis=1)])
-    if (np.all(candidates <= rows.upper[:, None] + 1e-12, axis=0) & np.all(candidates >= rows.lower[:, None] - 1e-12, axis=0)).any():
+    if (
+        np.all(candidates <= rows.upper[:, None] + 1e-12, axis=0)
+        & np.all(candidates >= rows.lower[:, None] - 1e-12, axis=0)
+    ).any():
         return True
     m = constants.shape[1]
     uniform = constants.mean(axis=1)

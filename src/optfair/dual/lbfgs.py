@@ -1,6 +1,6 @@
 """L-BFGS-B on the split form λ = λ⁺ − λ⁻, both ≥ 0: for many multipliers, where a Hessian costs more than passes.
 
-    min F(λ⁺ − λ⁻) + upper·λ⁺ − lower·λ⁻,   each multiplier scaled by the curvature at the start
+min F(λ⁺ − λ⁻) + upper·λ⁺ − lower·λ⁻,   each multiplier scaled by the curvature at the start
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance:
     while np.abs(minimum.multipliers).sum() > box.cap * (1 + 1e-6) and problem.passes < budget and high - low > 1e-7:
         nu = 0.5 * (low + high)
         minimum = _minimise_box(
-            problem, inner.loosened(nu), minimum.multipliers, tolerance, budget - problem.passes, limit=box.cap
+            problem,
+            inner.loosened(nu),
+            minimum.multipliers,
+            tolerance,
+            budget - problem.passes,
+            limit=box.cap,
         )
         low, high = (nu, high) if np.abs(minimum.multipliers).sum() > box.cap else (low, nu)
     lam = minimum.multipliers * min(1.0, box.cap / max(np.abs(minimum.multipliers).sum(), 1e-300))
@@ -35,7 +40,12 @@ def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance:
 
 
 def _minimise_box(
-    problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int, limit: float = np.inf
+    problem: DualProblem,
+    box: Box,
+    start: np.ndarray,
+    tolerance: float,
+    max_passes: int,
+    limit: float = np.inf,
 ) -> Minimum:
     K = len(start)
     state = problem.evaluate(start)
@@ -74,6 +84,12 @@ def _minimise_box(
         bounds=np.column_stack([np.zeros(2 * K), ceiling]),
         callback=stop,
         # ftol=0: stop on the KKT residual (callback) or on the passes only
-        options={"maxfun": max(max_passes - 1, 1), "maxiter": 100_000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-12},
+        options={
+            "maxfun": max(max_passes - 1, 1),
+            "maxiter": 100_000,
+            "maxcor": 30,
+            "ftol": 0.0,
+            "gtol": 1e-12,
+        },
     )
     return best

@@ -36,7 +36,7 @@ def quadratic_step(
 
     Variables are scaled by Q's diagonal, so that one penalty ρ fits rows of common and of rare cells.
     """
-    diagonal = np.maximum(np.diag(Q), 1e-12 * max(float(np.max(np.diag(Q))), 1e-12))
+    diagonal = np.maximum(np.diag(Q), 1e-12 * max(float(np.diag(Q).max()), 1e-12))
     scale = 1.0 / np.sqrt(diagonal)
     scaled = Q * scale * scale[:, None]
     b = q * scale
@@ -58,8 +58,8 @@ def quadratic_step(
                 best, best_residual = lam, residual
             if residual <= tolerance:
                 break
-            primal_gap = np.linalg.norm(x - z) / max(np.linalg.norm(z), np.linalg.norm(x), 1e-300)
-            dual_gap = rho * np.linalg.norm(z - previous) / max(np.linalg.norm(dual), 1e-300)
+            primal_gap = float(np.linalg.norm(x - z)) / max(float(np.linalg.norm(z)), 1e-300)
+            dual_gap = rho * float(np.linalg.norm(z - previous)) / max(float(np.linalg.norm(dual)), 1e-300)
             if iteration % 50 == 0 and max(primal_gap, dual_gap) > 5 * min(primal_gap, dual_gap):
                 rho *= np.clip(np.sqrt(primal_gap / max(dual_gap, 1e-300)), 0.1, 10)
                 inverse = _inverse(scaled, rho)
@@ -71,9 +71,7 @@ def _inverse(Q: np.ndarray, rho: float) -> np.ndarray:
     return linalg.cho_solve(factor, np.eye(len(Q)))
 
 
-def minimise_newton(
-    problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int
-) -> Minimum:
+def minimise_newton(problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
     """λ with KKT residual ≤ tolerance, or the best one after ``max_passes`` passes."""
     noise = VALUE_NOISE[problem.posterior.rows(slice(0, 1)).dtype]
     lam, damping = start, 1e-3

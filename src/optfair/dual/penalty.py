@@ -33,7 +33,10 @@ class Box:
         lam = _threshold(v, step, self.lower, self.upper)
         if np.abs(lam).sum() <= self.cap:
             return lam
-        low, high = 0.0, float(np.max(np.abs(v) / step) + np.max(np.abs([self._finite(self.lower), self._finite(self.upper)])))
+        low, high = (
+            0.0,
+            float(np.max(np.abs(v) / step) + np.max(np.abs([self._finite(self.lower), self._finite(self.upper)]))),
+        )
         for _ in range(60):  # ν by bisection: ‖λ(ν)‖₁ decreases
             middle = 0.5 * (low + high)
             lam = _threshold(v, step, self.lower - middle, self.upper + middle)

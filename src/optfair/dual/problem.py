@@ -9,10 +9,11 @@ that is made to agree with all rows at one λ (`DualProblem.agree`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from optfair.constraints import RowSet
 from optfair.dual import kernel
@@ -53,7 +54,7 @@ class DualProblem:
     seed: int = 0
     passes: int = 0
     shift: float | np.ndarray = 0.0
-    matrix: sparse.csr_array | None = None
+    matrix: Any = None  # D as a sparse array; that of the measure unless given
     curvature: np.ndarray = field(init=False)  # (n,) 1 − max h at the last evaluation
     _metric: np.ndarray | None = None
 
@@ -83,7 +84,7 @@ class DualProblem:
 
         parts = map_blocks(block, measure.n, measure.n_cells, measure.n_jobs)
         self.passes += 1
-        confusion = sum(J for _, J in parts) / measure.n
+        confusion = np.sum([J for _, J in parts], axis=0) / measure.n
         smooth = sum(value for value, _ in parts) / measure.n - float(np.sum(self.shift * lam))
         return Evaluation(smooth, self.matrix @ confusion.ravel() + self.shift, confusion)
 
@@ -98,7 +99,7 @@ class DualProblem:
         problem's D, and its gradient at λ is corrected to the exact one, so only curvature is sampled.
         """
         measure = self.posterior
-        mass = self.curvature + 0.25 * float(self.curvature.mean()) + 1e-12
+        mass = self.curvature + np.float32(0.25 * self.curvature.mean() + 1e-12)
         if self.leverage is not None:
             mass *= self.leverage
         if measure.weight is not None:
@@ -108,7 +109,13 @@ class DualProblem:
             weight = weight * measure.weight[index]
         leverage = None if self.leverage is None else self.leverage[index]
         sketch = DualProblem(
-            measure.take(index, weight), self.rows, self.utility, self.tau, leverage, self.seed, matrix=self.matrix
+            measure.take(index, weight),
+            self.rows,
+            self.utility,
+            self.tau,
+            leverage,
+            self.seed,
+            matrix=self.matrix,
         )
         sketch.agree(lam, values)
         return sketch
@@ -128,7 +135,7 @@ class DualProblem:
         drawn, inverse = systematic_draw(mass, HESSIAN_ROWS, self._rng)
         return index[drawn], weight[drawn] * inverse
 
-    def _curved_rows(self, lam: np.ndarray, of_block) -> np.ndarray:  # type: ignore[no-untyped-def]
+    def _curved_rows(self, lam: np.ndarray, of_block: Callable[..., np.ndarray]) -> np.ndarray:
         """Sum over the undecided rows of ``of_block(Z, h, τ, weight)``."""
         W, measure = self.weights(lam), self.posterior
         index, weight = self._undecided()
@@ -142,7 +149,9 @@ class DualProblem:
 
         if len(index) == 0:
             return np.zeros(())
-        return sum(map_blocks(block, len(index), 4 * measure.n_cells * measure.n_classes, measure.n_jobs))
+        return np.asarray(
+            np.sum(map_blocks(block, len(index), 4 * measure.n_cells * measure.n_classes, measure.n_jobs), axis=0)
+        )
 
     def hessian(self, lam: np.ndarray) -> np.ndarray:
         """∇²F at the λ last evaluated, (K, K), from the rows that carry curvature."""

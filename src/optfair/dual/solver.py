@@ -19,10 +19,10 @@ from optfair.constraints import RowSet
 from optfair.dual.lbfgs import minimise_lbfgs
 from optfair.dual.newton import VALUE_NOISE, Minimum, minimise_newton
 from optfair.dual.penalty import Box
-from optfair.dual.problem import DualProblem, systematic_draw
+from optfair.dual.problem import DualProblem, Evaluation, systematic_draw
 from optfair.posterior import Posterior
 
-SKETCH_ROWS, LOCAL_ROWS = 30_000, 40_000
+SKETCH_ROWS, LOCAL_ROWS = 30_000, 40_000  # the local sketch is up to twice as large when n is very large
 NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 500, 1_500
 FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
 
@@ -36,6 +36,7 @@ class DualSolver:
     utility: np.ndarray
     seed: int = 0
     max_passes: int = 60
+    last: tuple[DualProblem, np.ndarray, Evaluation] | None = None  # where the last polish ended
 
     def __post_init__(self) -> None:
         measure = self.posterior
@@ -92,16 +93,17 @@ class DualSolver:
 
     def polish(self, box: Box, start: np.ndarray, tau: np.ndarray, tolerance: float) -> tuple[Minimum, int]:
         """λ on all rows at the cells' temperatures τ (p,), and the passes it took."""
-        problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
         if self.sample is self.posterior:
+            problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
             return self.minimise(problem, box, start, tolerance, self.max_passes), problem.passes
         noise = VALUE_NOISE[self.posterior.rows(slice(0, 1)).dtype]
-        lam, state, size = start, problem.evaluate(start), LOCAL_ROWS
+        problem, lam, state, before = self._resume(start, tau)
+        size = int(np.clip(self.posterior.n // 20, LOCAL_ROWS, 2 * LOCAL_ROWS))
         residual = box.residual(lam, state.values)
-        while residual > tolerance and problem.passes < self.max_passes:
+        while residual > tolerance and problem.passes - before < self.max_passes:
             if size > self.posterior.n // 2:
-                left = self.max_passes - problem.passes
-                return self.minimise(problem, box, lam, tolerance, left), problem.passes
+                left = self.max_passes - problem.passes + before
+                return self.minimise(problem, box, lam, tolerance, left), problem.passes - before
             sketch = problem.local_sketch(lam, state.values, size)
             trial = self.minimise(sketch, box, lam, max(tolerance / 2, 0.05 * residual), 30).multipliers
             curvature, problem.curvature = problem.curvature, np.empty_like(problem.curvature)
@@ -114,4 +116,14 @@ class DualSolver:
                 lam, state, residual = trial, candidate, new_residual
             else:
                 problem.curvature = curvature
-        return Minimum(lam, state, residual, residual <= tolerance), problem.passes
+        self.last = (problem, lam, state)
+        return Minimum(lam, state, residual, residual <= tolerance), problem.passes - before
+
+    def _resume(self, start: np.ndarray, tau: np.ndarray) -> tuple[DualProblem, np.ndarray, Evaluation, int]:
+        """The problem, λ, its evaluation and the passes made before: the last polish's if it ended at ``start``."""
+        if self.last is not None:
+            problem, lam, state = self.last
+            if lam is start and np.array_equal(problem.tau, tau):
+                return problem, lam, state, problem.passes
+        problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
+        return problem, start, problem.evaluate(start), 0

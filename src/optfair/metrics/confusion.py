@@ -163,9 +163,7 @@ def group_confusion(
     )
 
 
-def _prediction(
-    prediction: Any, classes: pd.Index, *, fixed: bool
-) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
+def _prediction(prediction: Any, classes: pd.Index, *, fixed: bool) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
     """(codes, None, classes grown by the labels), or (codes, probabilities, classes)."""
     if prediction is None:
         raise ValueError("prediction: missing; give one label, or one row of probabilities, per row.")
@@ -194,24 +192,18 @@ def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
     columns = list(prediction.columns) if isinstance(prediction, pd.DataFrame) else None
     names = classes.tolist()
     if columns is not None and columns != names and set(columns) == set(names):
-        raise ValueError(
-            f"prediction: columns {columns!r} are not in the order of classes={names!r}; reorder them."
-        )
+        raise ValueError(f"prediction: columns {columns!r} are not in the order of classes={names!r}; reorder them.")
     try:
         h = np.asarray(prediction, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(
-            "prediction: a 2-d prediction must hold probabilities, one column per class."
-        ) from None
+        raise ValueError("prediction: a 2-d prediction must hold probabilities, one column per class.") from None
     if h.shape[1] != len(classes):
         raise ValueError(
             f"prediction: has {h.shape[1]} columns for {len(classes)} classes {names!r}; needs one per class "
             "(name them all with classes=)."
         )
     if not np.isfinite(h).all():
-        raise ValueError(
-            f"prediction: {int((~np.isfinite(h)).any(1).sum())} rows hold NaN or infinite values."
-        )
+        raise ValueError(f"prediction: {int((~np.isfinite(h)).any(1).sum())} rows hold NaN or infinite values.")
     total = h.sum(1)
     bad = (np.abs(total - 1) > SUM_TOLERANCE) | (h < 0).any(1)
     if bad.any():
@@ -223,9 +215,7 @@ def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
     return h / total[:, None]
 
 
-def _soft_moments(
-    cell: np.ndarray, h: np.ndarray, w: np.ndarray, n_cells: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _soft_moments(cell: np.ndarray, h: np.ndarray, w: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Σ w h and Σ w² h hᵀ of each cell: one matrix product per cell over its rows, sorted together."""
     m = h.shape[1]
     order = np.argsort(cell, kind="stable")

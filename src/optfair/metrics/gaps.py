@@ -6,7 +6,6 @@ Priors are the label frequencies of the data itself. Each public function counts
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,12 +14,11 @@ import numpy as np
 import pandas as pd
 
 from optfair.constraints import Constraint, RowSet, as_constraints, compile_rows
-from optfair.errors import OptFairWarning
+from optfair.errors import warn_empty
 from optfair.metrics.confusion import GroupConfusion, group_confusion, object_column
 from optfair.metrics.influence import people_behind, rate_influence, row_variances
 
 Attributes = str | Sequence[Hashable]
-SHOWN = 6
 
 
 def violation(
@@ -187,16 +185,5 @@ def gap_rows(
     # All groups, whatever their tolerance: this is a measurement.
     every = [replace(wish, tolerance=1.0) for wish in asked if isinstance(wish, Constraint)]
     rows = compile_rows(every, confusion.groups, confusion.classes, confusion.prior)
-    warn_empty(list(rows.dropped))
+    warn_empty(rows.dropped)
     return rows
-
-
-def warn_empty(names: list[str]) -> None:
-    if names:
-        more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        warnings.warn(
-            f"{len(names)} rows cannot be formed, nobody is in their cells; left out: "
-            f"{'; '.join(names[:SHOWN])}{more}.",
-            OptFairWarning,
-            stacklevel=3,
-        )

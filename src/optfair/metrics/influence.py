@@ -31,9 +31,7 @@ def rate_influence(rows: RowSet, tensor: np.ndarray) -> sparse.csr_array:
     return sparse.diags_array(inverse) @ (rows.hits - sparse.diags_array(rates) @ every_outcome)
 
 
-def row_variances(
-    combination: sparse.csr_array, influence: sparse.csr_array, blocks: np.ndarray
-) -> np.ndarray:
+def row_variances(combination: sparse.csr_array, influence: sparse.csr_array, blocks: np.ndarray) -> np.ndarray:
     """diag(B S Bᵀ), B = combination @ influence.   blocks S: (A, m, m, m), or (A, m, m) if diagonal"""
     width = influence.shape[1]
     if blocks.ndim == 3:

@@ -132,9 +132,7 @@ def floor_of(
     """`noise_floor` of data that are already counted."""
     _check(level, n_replicates)
     rows = gap_rows(confusion, criterion, **question)
-    largest, _ = _null_maxima(
-        confusion, rows, np.ones(len(rows)), n_replicates, np.random.default_rng(random_state)
-    )
+    largest, _ = _null_maxima(confusion, rows, np.ones(len(rows)), n_replicates, np.random.default_rng(random_state))
     return min(float(np.quantile(largest, level)), 1.0)  # the Gaussian of a tiny cell knows no bounds
 
 
@@ -159,9 +157,7 @@ def interval_of(
     variance = row_variances(rows.combination, influence, s * cells.covariance)
     variance += np.asarray((rows.combination @ between).power(2).sum(axis=1))
     for null in nulls_of(rows, confusion.classes.tolist()):
-        at_null = row_variances(
-            rows.combination[null.rows], influence, s * pooled(null, confusion).covariance
-        )
+        at_null = row_variances(rows.combination[null.rows], influence, s * pooled(null, confusion).covariance)
         variance[null.rows] = np.maximum(variance[null.rows], at_null)
     scale = np.sqrt(variance)
 
@@ -225,6 +221,4 @@ def _check(level: float, n_replicates: int) -> None:
     if not 0 < level < 1:
         raise ValueError(f"level={level!r}: must be between 0 and 1, e.g. 0.95.")
     if int(n_replicates) != n_replicates or n_replicates < 20:
-        raise ValueError(
-            f"n_replicates={n_replicates!r}: must be a whole number, at least 20 (1000 is usual)."
-        )
+        raise ValueError(f"n_replicates={n_replicates!r}: must be a whole number, at least 20 (1000 is usual).")

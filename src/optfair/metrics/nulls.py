@@ -68,9 +68,7 @@ def nulls_of(rows: RowSet, classes: list) -> list[Null]:
         column = np.broadcast_to(fine[:, j, None], (m, m, 1))
         kinds["meo", name] = ((np.arange(m) != j).astype(int), np.concatenate([column, 1 - column], axis=2))
     members: dict[object, list[int]] = {}
-    for k, (criterion, outcome) in enumerate(
-        zip(rows.table["criterion"], rows.table["outcome"], strict=True)
-    ):
+    for k, (criterion, outcome) in enumerate(zip(rows.table["criterion"], rows.table["outcome"], strict=True)):
         kind: object = {"eop": "eo", "meo": ("meo", outcome)}.get(criterion, criterion)
         if criterion == "meo" and m == 2:
             kind = "eo"  # the same statement, and one draw serves both outcomes
@@ -92,9 +90,7 @@ def pooled(null: Null, confusion: GroupConfusion) -> Cells:
     which = member.argmax(1)
     mean = np.einsum("io,ijo->ij", q[which], E)
     covariance = np.einsum("ijo,iop,ikp->ijk", E, V[which], E)
-    return Cells(
-        np.broadcast_to(mean, (A, m, m)), np.broadcast_to(covariance, (A, m, m, m)), np.zeros((A, m))
-    )
+    return Cells(np.broadcast_to(mean, (A, m, m)), np.broadcast_to(covariance, (A, m, m, m)), np.zeros((A, m)))
 
 
 def shrunk(confusion: GroupConfusion) -> Cells:

@@ -1,0 +1,238 @@
+"""The accuracy–fairness frontier: the tolerance path from one set of posteriors, by warm starts.
+
+It begins at its exact right-hand end, the tolerance at which the unconstrained rule is fair, and moves to the left.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import Constraint, as_constraints
+from optfair.constraints.criteria import AnyConstraint
+from optfair.dual.certificate import accuracy
+from optfair.dual.feasibility import best_mixture
+from optfair.errors import OptFairWarning, need_extra
+from optfair.metrics import GroupConfusion, group_confusion
+from optfair.posterior import check_posterior
+from optfair.rule import FairRule
+from optfair.task import Options, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Rules from the unconstrained one to the strictest, and what each reaches.
+
+    table : one line per tolerance: tolerance, accuracy, violation, upper_bound, gap, price (d accuracy / d tolerance),
+    temperature, seconds, pareto; with test data also test_accuracy, test_violation, test_floor (the violation that a
+    perfectly fair rule would show on it by chance, 95 % point). rules : the rule of each line.
+    fair_point : (violation, accuracy) of the best constant answer, without and with test data; always within reach.
+    """
+
+    table: pd.DataFrame
+    rules: tuple[FairRule, ...]
+    fair_point: dict[str, tuple[float, float]]
+
+    def pareto(self, on: str = "train") -> pd.DataFrame:
+        """The lines that no other line beats in both accuracy and violation."""
+        accuracy, violation = self._columns(on)
+        return self.table[pareto_mask(self.table[violation].to_numpy(), self.table[accuracy].to_numpy())]
+
+    def area(self, on: str = "train") -> float:
+        """Mean accuracy over violations from 0 to that of the unconstrained rule, straight lines between Pareto points.
+
+        Straight lines are within reach: a mixture of two rules. The line starts at the best constant answer.
+        """
+        accuracy, violation = self._columns(on)
+        end = float(self.table[violation].iloc[0])
+        v = np.append(self.table[violation].to_numpy(), self.fair_point[on][0])
+        a = np.append(self.table[accuracy].to_numpy(), self.fair_point[on][1])
+        keep = pareto_mask(v, a)
+        v, a = v[keep][np.argsort(v[keep])], a[keep][np.argsort(v[keep])]
+        if end <= v[0]:
+            return float(a[0])
+        knots = np.unique(np.concatenate([v[v < end], [0.0, end]]))
+        heights = np.interp(knots, v, a)
+        return float(np.sum((heights[1:] + heights[:-1]) / 2 * np.diff(knots)) / end)
+
+    def _columns(self, on: str) -> tuple[str, str]:
+        if on == "train":
+            return "accuracy", "violation"
+        if on == "test" and "test_accuracy" in self.table:
+            return "test_accuracy", "test_violation"
+        raise ValueError(f"on={on!r}: must be 'train', or 'test' when the frontier was computed with test=.")
+
+    def plot(self, ax: Any = None, on: str | None = None) -> Any:
+        """Accuracy against violation, a matplotlib Axes. on : "train" or "test" (default: test data if there are)."""
+        pyplot = need_extra("matplotlib.pyplot", "Frontier.plot")
+        on = on or ("test" if "test_accuracy" in self.table else "train")
+        accuracy, violation = self._columns(on)
+        ax = pyplot.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+        best = self.pareto(on).sort_values(violation)
+        ax.plot(
+            self.table[violation],
+            self.table[accuracy],
+            "o",
+            color="0.7",
+            markersize=4,
+            label="each tolerance",
+        )
+        ax.plot(best[violation], best[accuracy], "o-", color="C0", markersize=4, label="Pareto frontier")
+        first = self.table.iloc[0]
+        ax.plot(first[violation], first[accuracy], "s", color="C3", label="unconstrained")
+        if on == "test":
+            floor = float(self.table["test_floor"].median())
+            ax.axvspan(0, floor, color="0.92", zorder=0, label="noise floor (95 %)")
+        ax.set_xlim(left=0)
+        ax.set_xlabel(f"violation ({on})")
+        ax.set_ylabel(f"accuracy ({on})")
+        ax.legend(frameon=False)
+        return ax
+
+
+def pareto_mask(violation: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
+    """True where no other point has a lower-or-equal violation and a higher accuracy, or the same accuracy for less."""
+    order = np.lexsort((-accuracy, violation))
+    best = np.maximum.accumulate(np.concatenate([[-np.inf], accuracy[order][:-1]]))
+    mask = np.zeros(len(violation), dtype=bool)
+    mask[order] = accuracy[order] > best
+    return mask
+
+
+def frontier(
+    Z: Any,
+    criterion: str | AnyConstraint | Iterable[str | AnyConstraint] = "demographic_parity",
+    tolerances: int | Sequence[float] = 20,
+    *,
+    test: tuple[Any, ...] | None = None,
+    groups: Sequence[Any] | pd.Index | None = None,
+    classes: Sequence[Any] | pd.Index | None = None,
+    reference: str | None = None,
+    outcomes: Sequence[Hashable] | None = None,
+    attributes: str | Sequence[Hashable] | None = None,
+    sample_weight: Any = None,
+    costs: Any = None,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> Frontier:
+    """Solve for many tolerances. Arguments as in `optfair.solve`, but:
+
+    tolerances : how many, from the right-hand end towards 0 (denser there), or the tolerances themselves. The tolerance
+        of every `Constraint` in ``criterion`` moves; ratios, minimum rates and own rows stay as they are.
+    test : (Z_test, y_test, groups_test) or (..., weights): labelled people on whom every rule is measured too.
+    """
+    posterior = check_posterior(Z, groups, classes, sample_weight, None, n_jobs)
+    constraints = as_constraints(criterion, None, reference, outcomes, attributes)
+    if not any(isinstance(wish, Constraint) for wish in constraints):
+        raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
+    chosen = Options(**options)
+    widest = _at(constraints, 1.0)
+    task = Task.prepare(posterior, widest, costs, chosen)
+    free = task.unconstrained(chosen, widest)
+    moving = free.certificate.violation
+    path = _check_tolerances(tolerances, moving)
+    scorer = None if test is None else _Scorer(test, posterior.groups, posterior.classes, constraints)
+    constant = _fair_constant(task)
+    points = {"train": (0.0, float(constant @ posterior.prior.sum(axis=0)))}
+    if scorer is not None:
+        points["test"] = scorer.constant_point(constant)
+    rules: list[FairRule] = []
+    lines = []
+    for tolerance in path:
+        clock = time.perf_counter()
+        wishes = _at(constraints, tolerance)
+        previous = rules[-1] if rules else None
+        task = task.with_constraints(wishes)
+        rule = task.solve(chosen, wishes, previous, clock)
+        c = rule.certificate
+        line = {
+            "tolerance": tolerance, "accuracy": c.accuracy, "violation": c.violation, "upper_bound": c.upper_bound,
+            "gap": c.gap, "excess": c.excess, "price": _price(rule), "temperature": c.temperature, "seconds": c.seconds,
+        }  # fmt: skip
+        if scorer is not None:
+            line |= scorer.score(rule)
+        rules.append(rule)
+        lines.append(line)
+    table = pd.DataFrame(lines)
+    table.insert(9, "pareto", pareto_mask(table["violation"].to_numpy(), table["accuracy"].to_numpy()))
+    return Frontier(table, tuple(rules), points)
+
+
+def _at(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
+    return [replace(wish, tolerance=tolerance) if isinstance(wish, Constraint) else wish for wish in constraints]
+
+
+def _check_tolerances(tolerances: int | Sequence[float], end: float) -> list[float]:
+    """Descending tolerances that begin at the right-hand end."""
+    if isinstance(tolerances, (int, np.integer)) and not isinstance(tolerances, bool):
+        if tolerances < 2:
+            raise ValueError(f"tolerances={tolerances!r}: must be at least 2, or a list of tolerances.")
+        steps = np.arange(int(tolerances), 0, -1) / int(tolerances)
+        return (end * steps**2).tolist() if end > 0 else [0.0]
+    path = np.asarray(tolerances, dtype=float)
+    if path.ndim != 1 or len(path) == 0 or not ((path >= 0) & (path <= 1)).all():
+        raise ValueError(f"tolerances={tolerances!r}: must be an integer or a list of numbers in [0, 1].")
+    return np.unique(path)[::-1].tolist()
+
+
+def _price(rule: FairRule) -> float:
+    """Σ|λ| over the rows whose bound is the tolerance: d accuracy / d tolerance."""
+    table = rule.multipliers
+    moving = table["lower"] == -table["upper"]
+    return float(table.loc[moving, "multiplier"].abs().sum())
+
+
+def _fair_constant(task: Task) -> np.ndarray:
+    """The best answer that is the same for everybody and has no gap at all, (m,)."""
+    gaps = task.rows.is_gap
+    m = task.constants.shape[1]
+    gains = task.posterior.prior.ravel() @ task.utility
+    uniform = task.constants[gaps].mean(axis=1)
+    bounds = np.full(gaps.sum(), 1e-9)
+    found = best_mixture(-bounds, bounds, uniform, float(gains.mean()), task.constants[gaps], gains)
+    if found is None:
+        return np.full(m, 1.0 / m)
+    share, q = found
+    return share * q + (1 - share) / m
+
+
+class _Scorer:
+    """Measures rules on labelled test data."""
+
+    def __init__(self, test: Any, groups: pd.Index, classes: pd.Index, constraints: Sequence[AnyConstraint]) -> None:
+        if not isinstance(test, (tuple, list)) or len(test) not in (3, 4):
+            raise ValueError("test: must be (Z_test, y_test, groups_test) or (Z_test, y_test, groups_test, weights).")
+        self.Z, self.y, self.a, *rest = test
+        self.weight = rest[0] if rest else None
+        self.groups, self.classes = groups, classes
+        self.criteria = [wish for wish in constraints if isinstance(wish, Constraint)]
+
+    def _confusion(self, h: np.ndarray) -> GroupConfusion:
+        return group_confusion(
+            self.y,
+            h,
+            sensitive_features=self.a,
+            sample_weight=self.weight,
+            classes=self.classes,
+            groups=self.groups,
+        )
+
+    def score(self, rule: FairRule) -> dict[str, float]:
+        confusion = self._confusion(rule.predict_proba(self.Z))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OptFairWarning)  # the same empty cells for every rule: said once before
+            return {
+                "test_accuracy": accuracy(confusion.tensor),
+                "test_violation": confusion.violation(self.criteria),
+                "test_floor": confusion.noise_floor(self.criteria),
+            }
+
+    def constant_point(self, constant: np.ndarray) -> tuple[float, float]:
+        confusion = self._confusion(np.tile(constant, (len(self.y), 1)))
+        return confusion.violation(self.criteria), accuracy(confusion.tensor)

@@ -1,0 +1,383 @@
+"""One posterior and one set of rows, solved, certified and turned into a rule."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import Constraint, MinimumRate, Ratio, RowSet, compile_rows
+from optfair.constraints.criteria import AnyConstraint
+from optfair.constraints.rows import TABLE_COLUMNS
+from optfair.decisions import new_key
+from optfair.dual.canonical import least_norm
+from optfair.dual.certificate import Assessment, Certificate, Determinism, accuracy, assess, upper_bound
+from optfair.dual.exact import solve_exact
+from optfair.dual.feasibility import best_mixture, constant_values, prove_infeasible, surely_feasible
+from optfair.dual.penalty import Box
+from optfair.dual.solver import LAST_TAU, DualSolver
+from optfair.errors import warn_empty
+from optfair.posterior import Posterior
+from optfair.rule import FairRule, flat, rule_probabilities
+from optfair.rule_file import multiplier_frame
+
+SAFE_CAP = 1e3  # ‖λ‖₁ while it is not known whether the request is feasible
+SMOOTH_PEOPLE = 100  # a group of n_a people gets temperatures of at least about SMOOTH_PEOPLE / n_a, relative to 0.01
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve; checked here."""
+
+    temperature: Any = "auto"
+    gap: float = 1e-3
+    max_multiplier: float | None = None
+    method: str = "dual"
+    max_passes: int = 60
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.temperature, str) and self.temperature != "auto":
+            raise ValueError(f"temperature={self.temperature!r}: must be 'auto' or positive numbers.")
+        _check_positive("gap", self.gap)
+        if self.max_multiplier is not None:
+            _check_positive("max_multiplier", self.max_multiplier)
+        if self.method not in ("dual", "lp"):
+            raise ValueError(f"method={self.method!r}: must be 'dual' or 'lp'.")
+        for name, least in (("max_passes", 1), ("random_state", 0)):
+            value = getattr(self, name)
+            if name == "random_state" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"{name}={value!r}: must be an integer >= {least}.")
+
+    @property
+    def seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
+
+
+def _check_positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (Real, np.number)) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name}={value!r}: must be a positive number.")
+
+
+def check_costs(costs: Any, A: int, m: int) -> tuple[np.ndarray, float, float]:
+    """(utility (A·m, m) in [0, 1], scale, top): expected cost = top − scale · expected utility."""
+    if costs is None:
+        return np.tile(np.eye(m), (A, 1)), 1.0, 1.0
+    R = np.asarray(costs, dtype=np.float64)
+    if R.shape not in ((m, m), (A, m, m)):
+        raise ValueError(
+            f"costs: has shape {R.shape}; expected ({m}, {m}) or ({A}, {m}, {m}), true class by predicted."
+        )
+    if not np.isfinite(R).all():
+        raise ValueError("costs: holds NaN or infinite values.")
+    R = np.broadcast_to(R, (A, m, m)).reshape(A * m, m)
+    scale = float(R.max() - R.min()) or 1.0
+    return (R.max() - R) / scale, scale, float(R.max())
+
+
+@dataclass(eq=False)
+class Task:
+    """One posterior and its rows, ready to be solved for one set of bounds after another."""
+
+    posterior: Posterior
+    rows: RowSet
+    utility: np.ndarray
+    scale: float
+    top: float
+    has_costs: bool
+    solver: DualSolver
+    constants: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.matrix = self.rows.matrix(self.posterior.prior)
+        self.constants = constant_values(self.matrix, self.posterior.prior)
+
+    def with_constraints(self, constraints: Sequence[AnyConstraint]) -> Task:
+        """The same task with other bounds: the sketch and all that depends on D alone is kept."""
+        rows = compile_rows(constraints, self.posterior.groups, self.posterior.classes, self.posterior.prior)
+        other = replace(self, rows=rows, solver=copy.copy(self.solver))
+        other.solver.rows = rows
+        return other
+
+    def unconstrained(self, options: Options, constraints: Sequence[AnyConstraint]) -> FairRule:
+        """The most accurate rule of all, a plain argmax."""
+        free = self._draft(np.zeros(len(self.rows)), np.zeros(self.utility.shape[0]))
+        return self._finish(free, options, constraints, new_key(options.random_state), 0, 0.0, time.perf_counter())
+
+    @classmethod
+    def prepare(cls, posterior: Posterior, constraints: Sequence[AnyConstraint], costs: Any, options: Options) -> Task:
+        A, m = posterior.prior.shape
+        rows = compile_rows(constraints, posterior.groups, posterior.classes, posterior.prior)
+        warn_empty(rows.dropped)
+        utility, scale, top = check_costs(costs, A, m)
+        solver = DualSolver(posterior, rows, utility, options.seed, options.max_passes)
+        return cls(posterior, rows, utility, scale, top, costs is not None, solver)
+
+    # -- solving -------------------------------------------------------------------------------------------
+    def solve(
+        self,
+        options: Options,
+        constraints: Sequence[AnyConstraint],
+        start: FairRule | None = None,
+        clock: float | None = None,
+    ) -> FairRule:
+        """The rule for ``self.rows``' bounds."""
+        clock = time.perf_counter() if clock is None else clock
+        key = new_key(options.random_state)
+        free = self._draft(np.zeros(len(self.rows)), np.zeros(self.utility.shape[0]))
+        if self._maybe_unconstrained(free):
+            rule = self._finish(free, options, constraints, key, 0, 0.0, clock)
+            if rule.certificate.excess == 0.0:
+                return rule
+        return self._constrained(options, constraints, start, key, clock)
+
+    def _maybe_unconstrained(self, free: _Draft) -> bool:
+        """Whether the unconstrained rule looks fair enough on the sketch to be looked at on all rows."""
+        sample = self.solver.sample
+        confusion = assess(sample, free.probabilities, free.weights).confusion
+        return float(self.rows.excess(self.rows.matrix(sample.prior) @ confusion.ravel())) <= 0.02
+
+    def _constrained(
+        self, options: Options, constraints: Sequence[AnyConstraint], start: Any, key: bytes, clock: float
+    ) -> FairRule:
+        bound_lam = None
+        lam = self._starting_point(start)
+        shape, tau = self._temperatures(options)
+        if options.method == "lp":
+            lam = bound_lam = solve_exact(self.posterior, self.rows, self.utility).multipliers
+            tau = LAST_TAU if tau is None else tau
+        box, tolerance = self._aim(options, self.scale * float(np.abs(lam).sum()))
+        minimum, passes = None, 0
+        if start is not None and lam.any():
+            # Neighbours on a path share their temperature, and the local sketches of the polish bridge the rest.
+            tau_now = start.certificate.temperature if tau is None else tau
+            if self.solver.last is not None:
+                lam = self.solver.last[1]
+            minimum, passes = self.solver.polish(box, lam, shape * tau_now, tolerance)
+        if minimum is None or not minimum.converged:
+            lam, tau_now, used = self.solver.cool(box, lam, shape, tau, tolerance, options.gap)
+            minimum, more = self.solver.polish(box, lam, shape * tau_now, tolerance)
+            passes += used + more
+        while True:
+            lam = minimum.multipliers
+            if options.max_multiplier is None and np.abs(lam).sum() >= 0.99 * box.cap:
+                # Either nothing is within the stated bounds, or only the margin we aim at is out of reach.
+                prove_infeasible(self.posterior, self.rows, options.seed, options.max_passes)
+                box, tolerance = Box(self.rows.lower, self.rows.upper, box.cap), 1e-5
+            canonical = least_norm(self.matrix, self.utility.shape[1], box, lam, minimum.evaluation.values)
+            draft = self._draft(canonical, shape * tau_now)
+            rule = self._finish(draft, options, constraints, key, passes, minimum.residual, clock, bound_lam)
+            if tau is not None or rule.certificate.gap <= options.gap * self.scale or tau_now <= LAST_TAU:
+                return rule
+            lam, tau_now, used = self.solver.cool(box, lam, shape, max(tau_now / 4, LAST_TAU), tolerance, options.gap)
+            minimum, more = self.solver.polish(box, lam, shape * tau_now, tolerance)
+            passes += used + more
+
+    def _aim(self, options: Options, price: float) -> tuple[Box, float]:
+        """Bounds a little inside the stated ones, and the KKT residual that then keeps the rule within.
+
+        The margin is 1 % of the tolerance, or what costs a quarter of the gap at the price expected, if that is less.
+        """
+        lower, upper = self.rows.lower, self.rows.upper
+        if options.max_multiplier is not None:
+            cap = options.max_multiplier / self.scale
+        else:
+            cap = np.inf if surely_feasible(self.rows, self.constants) else SAFE_CAP
+        half = np.where(np.isfinite(lower) & np.isfinite(upper), (upper - lower) / 2, 1.0)
+        most = 0.25 * options.gap / np.clip(price or 2.5, 0.25, 2.5)
+        margin = np.minimum(most, 0.01 * half)
+        noise = 2e-6 if self.posterior.rows(slice(0, 1)).dtype == np.float32 else 1e-8
+        tolerance = max(float(margin[margin > 0].min(initial=most)), noise)
+        return Box(lower + margin, upper - margin, cap), tolerance
+
+    def _temperatures(self, options: Options) -> tuple[np.ndarray, float | None]:
+        """(factors per cell ≥ 1, common temperature or None for "auto")."""
+        A, m = self.posterior.prior.shape
+        if isinstance(options.temperature, str):
+            people = np.maximum(self.posterior.n * self.posterior.prior.sum(axis=1), 1e-9)
+            return np.repeat(np.clip(SMOOTH_PEOPLE / people / 0.01, 1.0, 20.0), m), None
+        tau = np.asarray(options.temperature, dtype=np.float64)
+        if tau.shape not in ((), (A,), (A, m)):
+            raise ValueError(f"temperature: has shape {tau.shape}; expected a number, ({A},) or ({A}, {m}).")
+        if not (np.isfinite(tau).all() and (tau > 0).all()):
+            raise ValueError(f"temperature={options.temperature!r}: must be 'auto' or positive numbers.")
+        cells = np.broadcast_to(tau if tau.ndim != 1 else tau[:, None], (A, m)).ravel()
+        return cells / cells.min(), float(cells.min())
+
+    def _starting_point(self, start: Any) -> np.ndarray:
+        lam = np.zeros(len(self.rows))
+        if start is None:
+            return lam
+        if not isinstance(start, FairRule):
+            raise ValueError(f"start: must be a FairRule, got {type(start).__name__}.")
+        old = dict(zip(_table_keys(start.multipliers), start.multipliers["multiplier"], strict=True))
+        for k, name in enumerate(_table_keys(self.rows.table)):
+            lam[k] = old.get(name, 0.0) / self.scale
+        infinite = ((lam > 0) & np.isinf(self.rows.upper)) | ((lam < 0) & np.isinf(self.rows.lower))
+        return np.where(infinite, 0.0, lam)
+
+    # -- the rule and its proof ----------------------------------------------------------------------------
+    def _draft(self, lam: np.ndarray, tau: np.ndarray) -> _Draft:
+        W = self.utility - (self.matrix.T @ lam).reshape(self.utility.shape)
+        m = self.utility.shape[1]
+        return _Draft(lam, W, tau, 0.0, np.full(m, 1.0 / m))
+
+    def _finish(
+        self,
+        draft: _Draft,
+        options: Options,
+        constraints: Sequence[AnyConstraint],
+        key: bytes,
+        passes: int,
+        residual: float,
+        clock: float,
+        bound_lam: np.ndarray | None = None,
+    ) -> FairRule:
+        """The rule of a draft, mixed with a constant if that restores the tolerance at a cost below ``gap``."""
+        rows = self.rows
+        bound_lam = draft.multipliers if bound_lam is None else bound_lam
+        bound_weights = self._draft(bound_lam, draft.tau).weights
+        found = assess(self.posterior, draft.probabilities, bound_weights)
+        values = self.matrix @ found.confusion.ravel()
+        if rows.excess(values) > 0:
+            mixed = self._mix(draft, found, values, options.gap)
+            if mixed is not None:
+                draft, found = mixed, assess(self.posterior, mixed.probabilities, bound_weights)
+                values = self.matrix @ found.confusion.ravel()
+        excess = float(rows.excess(values))
+        utility = float((flat(found.confusion) * self.utility).sum()) + found.offset_value
+        bound = upper_bound(found, rows, bound_lam, excess)
+        value, bound = (self.scale * x - (self.top if self.has_costs else 0.0) for x in (utility, bound))
+        A, m = self.posterior.prior.shape
+        certificate = Certificate(
+            accuracy=accuracy(found.confusion),
+            value=value,
+            upper_bound=bound,
+            gap=bound - value,
+            violation=float(rows.violation(values)),
+            excess=excess,
+            tolerance=_tolerances(constraints),
+            temperature=float(draft.tau.min()),
+            passes=passes,
+            residual=residual,
+            seconds=time.perf_counter() - clock,
+            status="",
+        )
+        certificate = replace(certificate, status=self._status(certificate, draft, options))
+        hard = self.matrix @ found.confusion_argmax.ravel()
+        determinism = Determinism(
+            undecided=found.undecided,
+            distinct=self._distinct(draft) if found.undecided > 0 else 1.0,
+            accuracy_randomised=certificate.accuracy,
+            violation_randomised=certificate.violation,
+            accuracy_argmax=accuracy(found.confusion_argmax),
+            violation_argmax=float(rows.violation(hard)),
+        )
+        return FairRule(
+            weights=draft.weights.reshape(A, m, m),
+            temperatures=draft.tau.reshape(A, m),
+            share=draft.share,
+            constant=draft.constant,
+            groups=self.posterior.groups,
+            classes=self.posterior.classes,
+            multipliers=self._table(bound_lam, values),
+            certificate=certificate,
+            determinism=determinism,
+            key=key,
+        )
+
+    def _mix(self, draft: _Draft, found: Assessment, values: np.ndarray, gap: float) -> _Draft | None:
+        gains = self.posterior.prior.ravel() @ self.utility
+        utility = float((flat(found.confusion) * self.utility).sum())
+        slack = 1e-12  # so that rounding does not leave the mixture outside
+        best = best_mixture(self.rows.lower + slack, self.rows.upper - slack, values, utility, self.constants, gains)
+        if best is None or best[0] * (utility - float(best[1] @ gains)) > gap:
+            return None
+        return replace(draft, share=best[0], constant=best[1])
+
+    def _status(self, certificate: Certificate, draft: _Draft, options: Options) -> str:
+        if not draft.multipliers.any() and not draft.tau.any():
+            words = ["the unconstrained rule is already within tolerance"]
+        elif certificate.gap <= options.gap * self.scale:
+            words = ["optimal within the requested gap"]
+        elif not isinstance(options.temperature, str):
+            words = ["the gap is the cost of the temperature asked for; lower it or use temperature='auto'"]
+        else:
+            words = ["the requested gap was not reached; raise max_passes or gap"]
+        if certificate.excess > 0:
+            words.append(f"outside its bounds by {certificate.excess:.1e}, compared with rules allowed the same")
+            total = self.scale * float(np.abs(draft.multipliers).sum())
+            if options.max_multiplier is not None and total >= 0.99 * options.max_multiplier:
+                words.append("because max_multiplier is active")
+        if draft.share > 0:
+            words.append(f"mixed with a constant rule for {draft.share:.2%} of decisions to stay within tolerance")
+        return "; ".join(words)
+
+    def _table(self, lam: np.ndarray, values: np.ndarray) -> pd.DataFrame:
+        """Multipliers in the user's units; price = Σ|λ| over the rows of the same criterion and group."""
+        rows = self.rows
+        columns = {name: rows.table[name].tolist() for name in rows.table}
+        sums: dict[Any, float] = {}
+        owners = list(zip(rows.source.tolist(), columns["group"], strict=True))
+        for owner, size in zip(owners, np.abs(lam) * self.scale, strict=True):
+            sums[owner] = sums.get(owner, 0.0) + float(size)
+        columns["multiplier"] = (lam * self.scale).tolist()
+        columns["price"] = [sums[owner] for owner in owners]
+        columns["value"], columns["lower"], columns["upper"] = (
+            values.tolist(),
+            rows.lower.tolist(),
+            rows.upper.tolist(),
+        )
+        return multiplier_frame(columns)
+
+    def _distinct(self, draft: _Draft, size: int = 50_000) -> float:
+        """Distinct rows among the undecided ones, as a share, on an evenly spaced sample."""
+        measure = self.posterior
+        Z = measure.rows(slice(None, None, max(measure.n // size, 1)))
+        h = draft.probabilities(Z.astype(np.float64), None)
+        undecided = Z[h.max(axis=1) < 0.99]
+        if len(undecided) == 0:
+            return 1.0
+        # A random projection tells rows apart as well as all columns do, and sorts as one.
+        mark = undecided.astype(np.float64) @ np.random.default_rng(0).standard_normal(Z.shape[1])
+        return len(np.unique(mark)) / len(mark)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draft:
+    """A rule in the making: λ, W (p, m), τ (p,), and the constant it is mixed with."""
+
+    multipliers: np.ndarray
+    weights: np.ndarray
+    tau: np.ndarray
+    share: float
+    constant: np.ndarray
+
+    def probabilities(self, Z: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        return rule_probabilities(Z, self.weights, self.tau, self.share, self.constant, offset)
+
+
+def _table_keys(table: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return list(zip(*(table[c] for c in TABLE_COLUMNS), strict=True))
+
+
+def _tolerances(constraints: Sequence[AnyConstraint]) -> float | tuple[float | None, ...] | None:
+    """The tolerance asked for: one number, or one per constraint (None where it has none, the largest of a mapping)."""
+    listed: list[float | None] = []
+    for wish in constraints:
+        if isinstance(wish, Constraint):
+            bound = wish.tolerance
+            listed.append(max(bound.values()) if isinstance(bound, Mapping) else float(bound))
+        elif isinstance(wish, (Ratio, MinimumRate)):
+            listed.append(wish.minimum)
+        else:
+            listed.append(None)
+    return listed[0] if len(listed) == 1 else tuple(listed)
