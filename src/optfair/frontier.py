@@ -20,9 +20,10 @@ from optfair.dual.certificate import accuracy
 from optfair.dual.feasibility import best_mixture
 from optfair.errors import OptFairWarning, need_extra
 from optfair.metrics import GroupConfusion, group_confusion
+from optfair.options import Options
 from optfair.posterior import check_posterior
 from optfair.rule import FairRule
-from optfair.task import Options, Task
+from optfair.task import Task
 
 
 @dataclass(frozen=True, eq=False)

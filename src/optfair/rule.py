@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from optfair import decisions
-from optfair.dual.certificate import Certificate, Determinism
+from optfair.determinism import Determinism
+from optfair.dual.certificate import Certificate
 from optfair.parallel import map_blocks, n_threads
 from optfair.posterior import _as_rows, check_offset, check_rows, check_values
 

@@ -20,7 +20,8 @@ import pandas as pd
 
 from optfair.constraints.rows import TABLE_COLUMNS, object_frame
 from optfair.decisions import KEY_BYTES
-from optfair.dual.certificate import Certificate, Determinism
+from optfair.determinism import Determinism
+from optfair.dual.certificate import Certificate
 from optfair.errors import RuleFileError
 from optfair.rule import FairRule
 

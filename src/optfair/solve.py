@@ -10,9 +10,10 @@ import pandas as pd
 
 from optfair.constraints import as_constraints
 from optfair.constraints.criteria import AnyConstraint
+from optfair.options import Options
 from optfair.posterior import check_posterior
 from optfair.rule import FairRule
-from optfair.task import Options, Task
+from optfair.task import Task
 
 
 def solve(

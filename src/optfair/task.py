@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,71 +15,21 @@ from optfair.constraints import Constraint, MinimumRate, Ratio, RowSet, compile_
 from optfair.constraints.criteria import AnyConstraint
 from optfair.constraints.rows import TABLE_COLUMNS
 from optfair.decisions import new_key
+from optfair.determinism import determinism
 from optfair.dual.canonical import least_norm
-from optfair.dual.certificate import Assessment, Certificate, Determinism, accuracy, assess, upper_bound
+from optfair.dual.certificate import Assessment, Certificate, accuracy, assess, upper_bound
 from optfair.dual.exact import solve_exact
 from optfair.dual.feasibility import best_mixture, constant_values, prove_infeasible, surely_feasible
 from optfair.dual.penalty import Box
 from optfair.dual.solver import LAST_TAU, DualSolver
 from optfair.errors import warn_empty
+from optfair.options import Options, check_costs
 from optfair.posterior import Posterior
 from optfair.rule import FairRule, flat, rule_probabilities
 from optfair.rule_file import multiplier_frame
 
 SAFE_CAP = 1e3  # ‖λ‖₁ while it is not known whether the request is feasible
 SMOOTH_PEOPLE = 100  # a group of n_a people gets temperatures of at least about SMOOTH_PEOPLE / n_a, relative to 0.01
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to solve; checked here."""
-
-    temperature: Any = "auto"
-    gap: float = 1e-3
-    max_multiplier: float | None = None
-    method: str = "dual"
-    max_passes: int = 60
-    random_state: int | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.temperature, str) and self.temperature != "auto":
-            raise ValueError(f"temperature={self.temperature!r}: must be 'auto' or positive numbers.")
-        _check_positive("gap", self.gap)
-        if self.max_multiplier is not None:
-            _check_positive("max_multiplier", self.max_multiplier)
-        if self.method not in ("dual", "lp"):
-            raise ValueError(f"method={self.method!r}: must be 'dual' or 'lp'.")
-        for name, least in (("max_passes", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            if name == "random_state" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"{name}={value!r}: must be an integer >= {least}.")
-
-    @property
-    def seed(self) -> int:
-        return 0 if self.random_state is None else int(self.random_state)
-
-
-def _check_positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (Real, np.number)) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name}={value!r}: must be a positive number.")
-
-
-def check_costs(costs: Any, A: int, m: int) -> tuple[np.ndarray, float, float]:
-    """(utility (A·m, m) in [0, 1], scale, top): expected cost = top − scale · expected utility."""
-    if costs is None:
-        return np.tile(np.eye(m), (A, 1)), 1.0, 1.0
-    R = np.asarray(costs, dtype=np.float64)
-    if R.shape not in ((m, m), (A, m, m)):
-        raise ValueError(
-            f"costs: has shape {R.shape}; expected ({m}, {m}) or ({A}, {m}, {m}), true class by predicted."
-        )
-    if not np.isfinite(R).all():
-        raise ValueError("costs: holds NaN or infinite values.")
-    R = np.broadcast_to(R, (A, m, m)).reshape(A * m, m)
-    scale = float(R.max() - R.min()) or 1.0
-    return (R.max() - R) / scale, scale, float(R.max())
 
 
 @dataclass(eq=False)
@@ -272,15 +221,6 @@ class Task:
             status="",
         )
         certificate = replace(certificate, status=self._status(certificate, draft, options))
-        hard = self.matrix @ found.confusion_argmax.ravel()
-        determinism = Determinism(
-            undecided=found.undecided,
-            distinct=self._distinct(draft) if found.undecided > 0 else 1.0,
-            accuracy_randomised=certificate.accuracy,
-            violation_randomised=certificate.violation,
-            accuracy_argmax=accuracy(found.confusion_argmax),
-            violation_argmax=float(rows.violation(hard)),
-        )
         return FairRule(
             weights=draft.weights.reshape(A, m, m),
             temperatures=draft.tau.reshape(A, m),
@@ -290,7 +230,7 @@ class Task:
             classes=self.posterior.classes,
             multipliers=self._table(bound_lam, values),
             certificate=certificate,
-            determinism=determinism,
+            determinism=determinism(self.posterior, rows, self.matrix, found, draft.probabilities),
             key=key,
         )
 
@@ -337,18 +277,6 @@ class Task:
             rows.upper.tolist(),
         )
         return multiplier_frame(columns)
-
-    def _distinct(self, draft: _Draft, size: int = 50_000) -> float:
-        """Distinct rows among the undecided ones, as a share, on an evenly spaced sample."""
-        measure = self.posterior
-        Z = measure.rows(slice(None, None, max(measure.n // size, 1)))
-        h = draft.probabilities(Z.astype(np.float64), None)
-        undecided = Z[h.max(axis=1) < 0.99]
-        if len(undecided) == 0:
-            return 1.0
-        # A random projection tells rows apart as well as all columns do, and sorts as one.
-        mark = undecided.astype(np.float64) @ np.random.default_rng(0).standard_normal(Z.shape[1])
-        return len(np.unique(mark)) / len(mark)
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,7 +163,7 @@ class Rows:
                 raise ValueError(
                     f"Rows: D has shape {flat.shape}; expected (K, n_groups, n_classes, n_classes) or 2-d."
                 )
-            flat = flat.reshape(len(flat), -1)
+            flat = flat.reshape(len(flat), int(np.prod(flat.shape[1:])))  # -1 cannot be worked out for no rows
         flat = sparse.csr_array(flat, dtype=float)
         k = flat.shape[0]
         if k == 0:

@@ -53,7 +53,7 @@ class Certificate:
             "–" if t is None else f"{t:g}" for t in (tolerance if isinstance(tolerance, tuple) else (tolerance,))
         )
         lines = [("accuracy", f"{self.accuracy:.6f}")]
-        if self.value != self.accuracy:
+        if abs(self.value - self.accuracy) > 1e-9:
             lines.append(("value", f"{self.value:.6f}"))
         lines += [
             ("upper bound", f"{self.upper_bound:.6f}"),
@@ -68,31 +68,6 @@ class Certificate:
             ("status", self.status),
         ]
         return "\n".join(f"{name:<13} {value}" for name, value in lines)
-
-
-@dataclass(frozen=True)
-class Determinism:
-    """What answering everybody with their likeliest class would change.
-
-    undecided : share of people whose likeliest class has a probability below 0.99. distinct : distinct rows among the
-    undecided ones (of a sample of at most 50 000) divided by their number: far below 1, people with the same row flip
-    together under hashed decisions, unless ``keys=`` tells them apart.
-    """
-
-    undecided: float
-    distinct: float
-    accuracy_randomised: float
-    violation_randomised: float
-    accuracy_argmax: float
-    violation_argmax: float
-
-    def __str__(self) -> str:
-        return (
-            f"{'':<12} accuracy  violation\n"
-            f"{'randomised':<12} {self.accuracy_randomised:.6f}  {self.violation_randomised:.6f}\n"
-            f"{'argmax':<12} {self.accuracy_argmax:.6f}  {self.violation_argmax:.6f}\n"
-            f"undecided    {self.undecided:.2%} of people (distinct rows among them: {self.distinct:.0%})"
-        )
 
 
 @dataclass(frozen=True, eq=False)
