@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 DECISIONS = ("hashed", "argmax", "sampled")
 KEY_BYTES = 32
@@ -53,11 +54,7 @@ def _person(key: Any) -> bytes:
     if isinstance(key, (bool, int)) or (isinstance(key, float) and key.is_integer()):
         return b"i" + str(int(key)).encode()
     if isinstance(key, float):
-        if np.isnan(key):
-            raise ValueError("keys: a key is NaN; every person needs one.")
         return b"f" + np.float64(key).astype("<f8").tobytes()
-    if key is None:
-        raise ValueError("keys: a key is None; every person needs one.")
     return b"s" + str(key).encode()
 
 
@@ -89,7 +86,13 @@ def check_keys(keys: Any, n: int) -> Any:
     """Keys as a sequence of n; None passes."""
     if keys is None:
         return None
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        raise ValueError(f"keys={keys!r}: must be a list with one key per row.")
     listed = keys.tolist() if hasattr(keys, "tolist") else list(keys)
     if len(listed) != n:
         raise ValueError(f"keys: {len(listed)} given for {n} rows; give one key per row.")
-    return [tuple(key) if isinstance(key, list) else key for key in listed]
+    listed = [tuple(key) if isinstance(key, list) else key for key in listed]
+    missing = sum(key is None or key is pd.NA or key != key for key in listed)
+    if missing:
+        raise ValueError(f"keys: {missing} of {n} are missing (None or NaN); every person needs one.")
+    return listed

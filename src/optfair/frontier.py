@@ -20,7 +20,7 @@ from optfair.dual.certificate import accuracy
 from optfair.dual.feasibility import best_mixture
 from optfair.errors import OptFairWarning, need_extra
 from optfair.metrics import GroupConfusion, group_confusion
-from optfair.options import Options
+from optfair.options import Options, as_numbers
 from optfair.posterior import check_posterior
 from optfair.rule import FairRule
 from optfair.task import Task
@@ -176,8 +176,8 @@ def _check_tolerances(tolerances: int | Sequence[float], end: float) -> list[flo
             raise ValueError(f"tolerances={tolerances!r}: must be at least 2, or a list of tolerances.")
         steps = np.arange(int(tolerances), 0, -1) / int(tolerances)
         return (end * steps**2).tolist() if end > 0 else [0.0]
-    path = np.asarray(tolerances, dtype=float)
-    if path.ndim != 1 or len(path) == 0 or not ((path >= 0) & (path <= 1)).all():
+    path = as_numbers(tolerances)
+    if path is None or path.ndim != 1 or len(path) == 0 or not ((path >= 0) & (path <= 1)).all():
         raise ValueError(f"tolerances={tolerances!r}: must be an integer or a list of numbers in [0, 1].")
     return np.unique(path)[::-1].tolist()
 
@@ -193,7 +193,7 @@ def _fair_constant(task: Task) -> np.ndarray:
     """The best answer that is the same for everybody and has no gap at all, (m,)."""
     gaps = task.rows.is_gap
     m = task.constants.shape[1]
-    gains = task.posterior.prior.ravel() @ task.utility
+    gains = task.constant_gains()
     uniform = task.constants[gaps].mean(axis=1)
     bounds = np.full(gaps.sum(), 1e-9)
     found = best_mixture(-bounds, bounds, uniform, float(gains.mean()), task.constants[gaps], gains)

@@ -90,6 +90,8 @@ def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise ValueError(f"{argument}={names!r}: must be a list of names.")
     index = names if isinstance(names, pd.Index) else pd.Index([_plain(x) for x in names], tupleize_cols=False)
+    if not all(isinstance(name, Hashable) for name in index):
+        raise ValueError(f"{argument}={index.tolist()!r}: must be hashable names, such as text or numbers.")
     if len(index) == 0 or not index.is_unique:
         what = "holds a name twice" if len(index) else "is empty"
         raise ValueError(f"{argument}={index.tolist()!r}: {what}; name each one once.")

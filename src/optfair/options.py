@@ -21,8 +21,10 @@ class Options:
     random_state: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.temperature, str) and self.temperature != "auto":
-            raise ValueError(f"temperature={self.temperature!r}: must be 'auto' or positive numbers.")
+        if not (isinstance(self.temperature, str) and self.temperature == "auto"):
+            tau = as_numbers(self.temperature)
+            if tau is None or not (np.isfinite(tau).all() and (tau > 0).all()):
+                raise ValueError(f"temperature={self.temperature!r}: must be 'auto' or positive numbers.")
         _check_positive("gap", self.gap)
         if self.max_multiplier is not None:
             _check_positive("max_multiplier", self.max_multiplier)
@@ -40,6 +42,15 @@ class Options:
         return 0 if self.random_state is None else int(self.random_state)
 
 
+def as_numbers(values: Any) -> np.ndarray | None:
+    """The values as float64, None if they are not numbers (or ragged)."""
+    try:
+        array = np.asarray(values)
+        return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+    except ValueError:
+        return None
+
+
 def _check_positive(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (Real, np.number)) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name}={value!r}: must be a positive number.")
@@ -49,7 +60,9 @@ def check_costs(costs: Any, A: int, m: int) -> tuple[np.ndarray, float, float]:
     """(utility (A·m, m) in [0, 1], scale, top): expected cost = top − scale · expected utility."""
     if costs is None:
         return np.tile(np.eye(m), (A, 1)), 1.0, 1.0
-    R = np.asarray(costs, dtype=np.float64)
+    R = as_numbers(costs)
+    if R is None:
+        raise ValueError("costs: must be numbers, true class by predicted.")
     if R.shape not in ((m, m), (A, m, m)):
         raise ValueError(
             f"costs: has shape {R.shape}; expected ({m}, {m}) or ({A}, {m}, {m}), true class by predicted."

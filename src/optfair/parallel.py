@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
@@ -32,9 +33,9 @@ def n_threads(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None or n_jobs == -1:
         return cores
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs!r}: must be None, -1 or a positive integer.")
-    return n_jobs
+    return int(n_jobs)
 
 
 class _BlasLimit:
@@ -70,7 +71,7 @@ def map_blocks(function: Callable[[slice], Result], n: int, width: int, n_jobs: 
     """``[function(block) for block in blocks]``, in order, on ``n_jobs`` threads."""
     blocks = block_slices(n, width)
     with one_blas_thread():
-        if n_jobs == 1 or len(blocks) == 1:
+        if n_jobs == 1 or len(blocks) <= 1:
             return [function(block) for block in blocks]
         with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:
             return list(pool.map(function, blocks))

@@ -83,7 +83,7 @@ class Posterior:
 
 
 def _as_rows(Z: np.ndarray) -> np.ndarray:
-    rows = Z.reshape(len(Z), -1)
+    rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
     dtype = np.float32 if rows.dtype.itemsize <= 4 and rows.dtype.kind == "f" else np.float64
     return np.ascontiguousarray(rows, dtype=dtype)
 
@@ -112,7 +112,10 @@ def check_weight(sample_weight: Any, n: int) -> np.ndarray | None:
 
 def check_rows(Z: Any, shape: tuple[int, int] | None = None) -> np.ndarray:
     """Z as a (n, A, m) array of floats, shape and type checked, values not yet."""
-    Z = np.asanyarray(Z)
+    try:
+        Z = np.asanyarray(Z)
+    except ValueError:
+        raise ValueError("Z: its rows have different lengths; expected (n, n_groups, n_classes).") from None
     if Z.dtype.kind not in "fiub":
         raise ValueError(f"Z: has dtype {Z.dtype}; expected an array of probabilities.")
     if Z.ndim != 3:
@@ -128,7 +131,8 @@ def check_rows(Z: Any, shape: tuple[int, int] | None = None) -> np.ndarray:
 
 def check_values(rows: np.ndarray, start: int) -> None:
     """Refuse a block of rows (k, A·m) that are not probability vectors; ``start`` is the number of its first row."""
-    total = rows @ np.ones(rows.shape[1], rows.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = rows @ np.ones(rows.shape[1], rows.dtype)
     if not (np.abs(total - 1) <= ROW_SUM_SLACK).all():  # NaN and inf fail here too
         bad = int(np.flatnonzero(~(np.abs(total - 1) <= ROW_SUM_SLACK))[0])
         what = f"sums to {total[bad]:.6g}" if np.isfinite(total[bad]) else "holds NaN or infinite values"

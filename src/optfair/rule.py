@@ -102,7 +102,7 @@ class FairRule:
                     "decision='hashed': this rule was loaded without its key. Keep the .key file beside the rule, pass "
                     "load_rule(..., key=...), or use decision='argmax' or 'sampled'."
                 )
-            chosen = decisions.hashed_decisions(h, Z.reshape(len(Z), -1), keys, self.key or b"")
+            chosen = decisions.hashed_decisions(h, Z.reshape(len(Z), Z.shape[1] * Z.shape[2]), keys, self.key or b"")
         return self.classes.to_numpy()[chosen]
 
     def save(self, path: Any) -> None:

@@ -75,18 +75,21 @@ def _decode(value: Any) -> Any:
 
 
 def _encode_index(index: pd.Index) -> dict[str, Any]:
-    names = [_encode(name) for name in index.names] if index.nlevels > 1 else None
-    return {"labels": [_encode(label) for label in index], "levels": names}
+    several = isinstance(index, pd.MultiIndex)
+    return {"labels": [_encode(x) for x in index], "names": [_encode(x) for x in index.names], "several": several}
 
 
 def _decode_index(content: dict[str, Any]) -> pd.Index:
     labels = [_decode(label) for label in content["labels"]]
-    if content["levels"] is not None:
-        return pd.MultiIndex.from_tuples(labels, names=[_decode(name) for name in content["levels"]])
-    if labels == list(range(len(labels))) and not any(isinstance(label, bool) for label in labels):
-        return pd.RangeIndex(len(labels))
-    index = pd.Index(labels)
-    return index if index.tolist() == labels else pd.Index(labels, dtype=object)
+    names = [_decode(name) for name in content["names"]]
+    if content["several"]:
+        return pd.MultiIndex.from_tuples(labels, names=names)
+    index = pd.Index(labels, tupleize_cols=False, name=names[0])
+    if [type(label) for label in index.tolist()] != [type(label) for label in labels]:
+        index = pd.Index(labels, tupleize_cols=False, name=names[0], dtype=object)
+    if not index.is_unique or index.hasnans:
+        raise ValueError("a name is missing or there twice")
+    return index
 
 
 def _checksum(content: Any) -> str:
@@ -121,7 +124,7 @@ def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRul
     path = Path(path)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise RuleFileError(f"{path.name}: not a complete JSON file ({error}); save the rule again.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise RuleFileError(f"{path.name}: not a rule written by optfair.")
@@ -134,7 +137,7 @@ def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRul
         if document["sha256"] != _checksum(content):
             raise RuleFileError(f"{path.name}: its content does not match its checksum; it was altered or damaged.")
         rule = _rule(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, RuleFileError) and "checksum" in str(error):
             raise
         raise RuleFileError(f"{path.name}: a part of the rule is missing or malformed ({error}).") from None
@@ -151,11 +154,16 @@ def _rule(content: dict[str, Any]) -> FairRule:
         raise ValueError("array shapes do not fit the names")
     if not (np.isfinite(weights).all() and np.isfinite(temperatures).all() and np.isfinite(constant).all()):
         raise ValueError("a number is not finite")
+    share = float(content["share"])
+    if not (0 <= share <= 1 and (temperatures >= 0).all() and (constant >= 0).all() and abs(constant.sum() - 1) < 1e-6):
+        raise ValueError("a number is out of its range")
     columns = {name: [_decode(v) for v in values] for name, values in content["multipliers"].items()}
+    if tuple(columns) != (*TABLE_COLUMNS, "multiplier", "price", "value", "lower", "upper"):
+        raise ValueError("the multipliers have other columns than expected")
     return FairRule(
         weights=weights,
         temperatures=temperatures,
-        share=float(content["share"]),
+        share=share,
         constant=constant,
         groups=groups,
         classes=classes,

@@ -64,6 +64,8 @@ def solve(
     clock = time.perf_counter()
     posterior = check_posterior(Z, groups, classes, sample_weight, offset, n_jobs)
     constraints = as_constraints(criterion, tolerance, reference, outcomes, attributes)
+    if not isinstance(start, FairRule | None):
+        raise ValueError(f"start: must be a FairRule, got {type(start).__name__}.")
     options = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
     task = Task.prepare(posterior, constraints, costs, options)
     return task.solve(options, constraints, start, clock)

@@ -59,7 +59,7 @@ class Task:
     def unconstrained(self, options: Options, constraints: Sequence[AnyConstraint]) -> FairRule:
         """The most accurate rule of all, a plain argmax."""
         free = self._draft(np.zeros(len(self.rows)), np.zeros(self.utility.shape[0]))
-        return self._finish(free, options, constraints, new_key(options.random_state), 0, 0.0, time.perf_counter())
+        return self._finish(free, options, constraints, new_key(options.random_state), 0, time.perf_counter())
 
     @classmethod
     def prepare(cls, posterior: Posterior, constraints: Sequence[AnyConstraint], costs: Any, options: Options) -> Task:
@@ -83,7 +83,7 @@ class Task:
         key = new_key(options.random_state)
         free = self._draft(np.zeros(len(self.rows)), np.zeros(self.utility.shape[0]))
         if self._maybe_unconstrained(free):
-            rule = self._finish(free, options, constraints, key, 0, 0.0, clock)
+            rule = self._finish(free, options, constraints, key, 0, clock)
             if rule.certificate.excess == 0.0:
                 return rule
         return self._constrained(options, constraints, start, key, clock)
@@ -104,16 +104,14 @@ class Task:
             lam = bound_lam = solve_exact(self.posterior, self.rows, self.utility).multipliers
             tau = LAST_TAU if tau is None else tau
         box, tolerance = self._aim(options, self.scale * float(np.abs(lam).sum()))
-        minimum, passes = None, 0
+        solver, minimum, passes = self.solver, None, 0
         if start is not None and lam.any():
             # Neighbours on a path share their temperature, and the local sketches of the polish bridge the rest.
             tau_now = start.certificate.temperature if tau is None else tau
-            if self.solver.last is not None:
-                lam = self.solver.last[1]
-            minimum, passes = self.solver.polish(box, lam, shape * tau_now, tolerance)
+            minimum, passes = solver.polish(box, lam, shape * tau_now, tolerance, resume=True)
         if minimum is None or not minimum.converged:
-            lam, tau_now, used = self.solver.cool(box, lam, shape, tau, tolerance, options.gap)
-            minimum, more = self.solver.polish(box, lam, shape * tau_now, tolerance)
+            lam, tau_now, used = solver.cool(box, lam, shape, tau, tolerance, options.gap)
+            minimum, more = solver.polish(box, lam, shape * tau_now, tolerance)
             passes += used + more
         while True:
             lam = minimum.multipliers
@@ -123,11 +121,16 @@ class Task:
                 box, tolerance = Box(self.rows.lower, self.rows.upper, box.cap), 1e-5
             canonical = least_norm(self.matrix, self.utility.shape[1], box, lam, minimum.evaluation.values)
             draft = self._draft(canonical, shape * tau_now)
-            rule = self._finish(draft, options, constraints, key, passes, minimum.residual, clock, bound_lam)
-            if tau is not None or rule.certificate.gap <= options.gap * self.scale or tau_now <= LAST_TAU:
+            rule = self._finish(draft, options, constraints, key, passes, clock, box, bound_lam)
+            wide = rule.certificate.gap > options.gap * self.scale
+            if not minimum.confirmed and (wide or rule.certificate.excess > 0 or rule.share > 0):
+                minimum, more = solver.polish(box, lam, shape * tau_now, tolerance, trust=False)
+                passes += more
+                continue
+            if tau is not None or not wide or tau_now <= LAST_TAU:
                 return rule
-            lam, tau_now, used = self.solver.cool(box, lam, shape, max(tau_now / 4, LAST_TAU), tolerance, options.gap)
-            minimum, more = self.solver.polish(box, lam, shape * tau_now, tolerance)
+            lam, tau_now, used = solver.cool(box, lam, shape, max(tau_now / 4, LAST_TAU), tolerance, options.gap)
+            minimum, more = solver.polish(box, lam, shape * tau_now, tolerance)
             passes += used + more
 
     def _aim(self, options: Options, price: float) -> tuple[Box, float]:
@@ -186,17 +189,21 @@ class Task:
         constraints: Sequence[AnyConstraint],
         key: bytes,
         passes: int,
-        residual: float,
         clock: float,
+        box: Box | None = None,
         bound_lam: np.ndarray | None = None,
     ) -> FairRule:
-        """The rule of a draft, mixed with a constant if that restores the tolerance at a cost below ``gap``."""
+        """The rule of a draft with its proof; mixed with a constant if that restores the tolerance for less than gap.
+
+        box : the bounds aimed at, None for the unconstrained rule. bound_lam : λ of the upper bound, if not the rule's.
+        """
         rows = self.rows
         bound_lam = draft.multipliers if bound_lam is None else bound_lam
         bound_weights = self._draft(bound_lam, draft.tau).weights
         found = assess(self.posterior, draft.probabilities, bound_weights)
         values = self.matrix @ found.confusion.ravel()
-        if rows.excess(values) > 0:
+        residual = 0.0 if box is None else box.residual(draft.multipliers, values)
+        if box is not None and rows.excess(values) > 0:
             mixed = self._mix(draft, found, values, options.gap)
             if mixed is not None:
                 draft, found = mixed, assess(self.posterior, mixed.probabilities, bound_weights)
@@ -235,13 +242,20 @@ class Task:
         )
 
     def _mix(self, draft: _Draft, found: Assessment, values: np.ndarray, gap: float) -> _Draft | None:
-        gains = self.posterior.prior.ravel() @ self.utility
-        utility = float((flat(found.confusion) * self.utility).sum())
+        gains = self.constant_gains()
+        utility = float((flat(found.confusion) * self.utility).sum()) + found.offset_value
         slack = 1e-12  # so that rounding does not leave the mixture outside
         best = best_mixture(self.rows.lower + slack, self.rows.upper - slack, values, utility, self.constants, gains)
         if best is None or best[0] * (utility - float(best[1] @ gains)) > gap:
             return None
         return replace(draft, share=best[0], constant=best[1])
+
+    def constant_gains(self) -> np.ndarray:
+        """Expected utility of giving everybody class j, (m,)."""
+        gains = self.posterior.prior.ravel() @ self.utility
+        if self.posterior.offset is None:
+            return gains
+        return gains + np.average(self.posterior.offset, axis=0, weights=self.posterior.weight)
 
     def _status(self, certificate: Certificate, draft: _Draft, options: Options) -> str:
         if not draft.multipliers.any() and not draft.tau.any():

@@ -21,12 +21,13 @@ VALUE_NOISE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """λ with what is known there."""
+    """λ with what is known there; ``confirmed`` is False where it is known from a sample only."""
 
     multipliers: np.ndarray
     evaluation: Evaluation
     residual: float
     converged: bool
+    confirmed: bool = True
 
 
 def quadratic_step(
@@ -67,7 +68,11 @@ def quadratic_step(
 
 
 def _inverse(Q: np.ndarray, rho: float) -> np.ndarray:
-    factor = linalg.cho_factor(Q + rho * np.eye(len(Q)), lower=True)
+    try:
+        factor = linalg.cho_factor(Q + rho * np.eye(len(Q)), lower=True)
+    except linalg.LinAlgError:  # rounding left Q slightly indefinite, by more than a small ρ
+        values, vectors = linalg.eigh(Q)
+        return (vectors / (np.maximum(values, 0.0) + rho)) @ vectors.T
     return linalg.cho_solve(factor, np.eye(len(Q)))
 
 

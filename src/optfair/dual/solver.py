@@ -27,6 +27,15 @@ NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 500, 1_500
 FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
 
 
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """A problem over all rows, and the λ at which it was evaluated last."""
+
+    problem: DualProblem
+    multipliers: np.ndarray
+    state: Evaluation
+
+
 @dataclass(eq=False)
 class DualSolver:
     """Solves ``min_λ F(λ) + σ(λ)`` on one measure, again and again: the first sketch and ℓ(x) are made once."""
@@ -36,7 +45,7 @@ class DualSolver:
     utility: np.ndarray
     seed: int = 0
     max_passes: int = 60
-    last: tuple[DualProblem, np.ndarray, Evaluation] | None = None  # where the last polish ended
+    anchor: Anchor | None = None  # of the last polish
 
     def __post_init__(self) -> None:
         measure = self.posterior
@@ -91,39 +100,57 @@ class DualSolver:
         at = {s: replace(problem, tau=problem.tau * s).evaluate(lam).smooth for s in (1e-5, 0.95, 1.0, 1.05)}
         return at[1e-5] - (at[1.0] - (at[1.05] - at[0.95]) / 0.1)
 
-    def polish(self, box: Box, start: np.ndarray, tau: np.ndarray, tolerance: float) -> tuple[Minimum, int]:
-        """λ on all rows at the cells' temperatures τ (p,), and the passes it took."""
+    def polish(
+        self,
+        box: Box,
+        start: np.ndarray,
+        tau: np.ndarray,
+        tolerance: float,
+        *,
+        resume: bool = False,
+        trust: bool = True,
+    ) -> tuple[Minimum, int]:
+        """λ on all rows at the cells' temperatures τ (p,), and the passes it took.
+
+        resume : start from where the last polish was anchored, if it was at the same τ: no pass is needed to begin.
+        trust : leave out the last pass when the sketches so far say that it would only confirm; whoever certifies the
+            rule will see, and can ask again without trust.
+        """
         if self.sample is self.posterior:
             problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
             return self.minimise(problem, box, start, tolerance, self.max_passes), problem.passes
         noise = VALUE_NOISE[self.posterior.rows(slice(0, 1)).dtype]
-        problem, lam, state, before = self._resume(start, tau)
+        if resume and self.anchor is not None and np.array_equal(self.anchor.problem.tau, tau):
+            anchor, before = self.anchor, self.anchor.problem.passes
+        else:
+            problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
+            anchor, before = Anchor(problem, start, problem.evaluate(start)), 0
+        problem, contraction = anchor.problem, np.inf
+        residual = box.residual(anchor.multipliers, anchor.state.values)
         size = int(np.clip(self.posterior.n // 20, LOCAL_ROWS, 2 * LOCAL_ROWS))
-        residual = box.residual(lam, state.values)
-        while residual > tolerance and problem.passes - before < self.max_passes:
+        best = Minimum(anchor.multipliers, anchor.state, residual, residual <= tolerance)
+        while not best.converged and problem.passes - before < self.max_passes:
             if size > self.posterior.n // 2:
-                left = self.max_passes - problem.passes + before
-                return self.minimise(problem, box, lam, tolerance, left), problem.passes - before
-            sketch = problem.local_sketch(lam, state.values, size)
-            trial = self.minimise(sketch, box, lam, max(tolerance / 2, 0.05 * residual), 30).multipliers
+                best = self.minimise(problem, box, start, tolerance, self.max_passes - problem.passes + before)
+                break
+            sketch = problem.local_sketch(anchor.multipliers, anchor.state.values, size)
+            trial = self.minimise(sketch, box, start, max(tolerance / 2, 0.05 * best.residual), 30)
+            if trust and trial.converged and contraction * best.residual <= tolerance / 2:
+                best = replace(trial, confirmed=False)
+                break
             curvature, problem.curvature = problem.curvature, np.empty_like(problem.curvature)
-            candidate = problem.evaluate(trial)
-            change = candidate.smooth - state.smooth + box.value(trial) - box.value(lam)
-            new_residual = box.residual(trial, candidate.values)
-            if change > noise or new_residual > residual / 2:
+            state = problem.evaluate(trial.multipliers)
+            change = state.smooth - anchor.state.smooth
+            change += box.value(trial.multipliers) - box.value(anchor.multipliers)
+            residual = box.residual(trial.multipliers, state.values)
+            contraction = residual / best.residual
+            if change > noise or contraction > 0.5:
                 size *= 2
             if change <= noise:
-                lam, state, residual = trial, candidate, new_residual
+                anchor = Anchor(problem, trial.multipliers, state)
+                best = Minimum(trial.multipliers, state, residual, residual <= tolerance)
             else:
                 problem.curvature = curvature
-        self.last = (problem, lam, state)
-        return Minimum(lam, state, residual, residual <= tolerance), problem.passes - before
-
-    def _resume(self, start: np.ndarray, tau: np.ndarray) -> tuple[DualProblem, np.ndarray, Evaluation, int]:
-        """The problem, λ, its evaluation and the passes made before: the last polish's if it ended at ``start``."""
-        if self.last is not None:
-            problem, lam, state = self.last
-            if lam is start and np.array_equal(problem.tau, tau):
-                return problem, lam, state, problem.passes
-        problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
-        return problem, start, problem.evaluate(start), 0
+            start = anchor.multipliers
+        self.anchor = anchor
+        return best, problem.passes - before
