@@ -127,7 +127,8 @@ class Task:
                 minimum, more = solver.polish(box, lam, shape * tau_now, tolerance, trust=False)
                 passes += more
                 continue
-            if tau is not None or not wide or tau_now <= LAST_TAU:
+            capped = np.abs(lam).sum() >= 0.99 * box.cap and not minimum.converged  # cooling would not help
+            if tau is not None or not wide or tau_now <= LAST_TAU or capped:
                 return rule
             lam, tau_now, used = solver.cool(box, lam, shape, max(tau_now / 4, LAST_TAU), tolerance, options.gap)
             minimum, more = solver.polish(box, lam, shape * tau_now, tolerance)

@@ -23,7 +23,8 @@ from optfair.dual.problem import DualProblem, Evaluation, systematic_draw
 from optfair.posterior import Posterior
 
 SKETCH_ROWS, LOCAL_ROWS = 30_000, 40_000  # the local sketch is up to twice as large when n is very large
-NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 500, 1_500
+NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 1_500, 1_000
+LBFGS_PASSES = 5  # a step of L-BFGS-B costs one pass and is worth that much less than one of Newton
 FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
 
 
@@ -65,9 +66,9 @@ class DualSolver:
 
     def minimise(self, problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
         """λ of one problem, by the method that its size asks for."""
-        small = len(self.rows) <= NEWTON_MULTIPLIERS and self.utility.size <= NEWTON_WEIGHTS
-        method = minimise_newton if small else minimise_lbfgs
-        return method(problem, box, start, tolerance, max_passes)
+        if len(self.rows) <= NEWTON_MULTIPLIERS and self.utility.size <= NEWTON_WEIGHTS:
+            return minimise_newton(problem, box, start, tolerance, max_passes)
+        return minimise_lbfgs(problem, box, start, tolerance, LBFGS_PASSES * max_passes)
 
     def cool(
         self, box: Box, start: np.ndarray, shape: np.ndarray, tau: float | None, tolerance: float, gap: float
@@ -98,6 +99,7 @@ class DualSolver:
         With F(s) the value at temperatures s·τ: F(0) = mean max β, and F(1) − F'(1) = mean Σ_j h_j β_j.
         """
         at = {s: replace(problem, tau=problem.tau * s).evaluate(lam).smooth for s in (1e-5, 0.95, 1.0, 1.05)}
+        problem.passes += len(at)
         return at[1e-5] - (at[1.0] - (at[1.05] - at[0.95]) / 0.1)
 
     def polish(
