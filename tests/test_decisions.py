@@ -30,7 +30,7 @@ def rule(Z):
 def test_the_test_bed_is_undecided(rule, Z):
     h = rule.predict_proba(Z)
     assert (h.max(axis=1) < 0.9).mean() > 0.5
-    assert 0.1 < (rule.predict(Z) != h.argmax(axis=1)).mean()
+    assert (rule.predict(Z) != h.argmax(axis=1)).mean() > 0.1
 
 
 # -- the same person, the same answer -----------------------------------------------------------------------
@@ -46,7 +46,6 @@ def test_alone_in_any_batch_and_in_any_order(rule, Z):
     np.testing.assert_array_equal(rule.predict(np.repeat(Z, 3, axis=0)), np.repeat(whole, 3))
 
 
-@pytest.mark.xfail(reason="BLAS sums one row in another order than many: exact ties of float64 rows flip", strict=True)
 def test_exact_ties_do_not_depend_on_the_batch():
     """Every class has the same probabilities, in another order of the groups: a tie that rounding breaks."""
     rng = np.random.default_rng(1)

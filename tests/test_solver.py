@@ -379,14 +379,14 @@ def test_one_pass_still_returns_a_truthful_certificate(kind, criterion):
 
 # -- paths that must lead to the same answer ----------------------------------------------------------------
 @pytest.mark.parametrize("criterion", ["dp", "eo"])
-def test_warm_start_gives_the_same_answer_in_no_more_passes(criterion):
+def test_warm_start_gives_the_same_answer_in_at_most_a_third_of_the_passes(criterion):
     Z = aware(22, 2000)
     cold = solve(Z, criterion, 0.01, n_jobs=1)
     near = solve(Z, criterion, 0.012, n_jobs=1)
     for start in (cold, near):
         warm = solve(Z, criterion, 0.01, start=start, n_jobs=1)
         assert warm.certificate.excess == 0.0
-        assert warm.certificate.passes <= cold.certificate.passes
+        assert warm.certificate.passes <= cold.certificate.passes / 3
         assert abs(warm.certificate.accuracy - cold.certificate.accuracy) <= 1e-3
         assert warm.certificate.gap <= 1e-3
         # both upper bounds are bounds of the same optimum
@@ -484,7 +484,6 @@ def test_blas_threads_are_restored_after_a_solve():
     assert blas_threads() == before
 
 
-@pytest.mark.xfail(strict=True, reason="threadpoolctl >= 3.8 lets only the thread that set a limit take it back")
 def test_blas_threads_are_restored_when_passes_overlap():
     """Thread A enters, B enters, A leaves, B leaves last: BLAS has the threads it had."""
     before = blas_threads()

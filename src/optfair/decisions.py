@@ -17,6 +17,7 @@ import pandas as pd
 
 DECISIONS = ("hashed", "argmax", "sampled")
 KEY_BYTES = 32
+TIE = 1e-12
 
 
 def new_key(random_state: int | None) -> bytes:
@@ -24,6 +25,11 @@ def new_key(random_state: int | None) -> bytes:
     if random_state is None:
         return secrets.token_bytes(KEY_BYTES)
     return hashlib.blake2b(f"optfair {random_state}".encode(), digest_size=KEY_BYTES).digest()
+
+
+def first_best(scores: np.ndarray) -> np.ndarray:
+    """The first class within rounding of the best one, (k,): ties then do not depend on the batch.   scores: (m, k)"""
+    return np.asarray((scores >= scores.max(axis=0) - TIE).argmax(axis=0))
 
 
 def choose(h: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -39,29 +39,46 @@ def n_threads(n_jobs: int | None) -> int:
 
 
 class _BlasLimit:
-    """Counts the passes under way: the first one limits BLAS, the last one restores what it found."""
+    """Counts the passes under way: the first one limits BLAS, the last one restores what it found.
+
+    A thread of its own holds the limit, because threadpoolctl lets only the thread that set one take it back, and
+    of several passes it need not be the first that ends last.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.users = 0
         self.controller: Any = None
-        self.limiter: Any = None
+        self.holder: threading.Thread | None = None
+        self.done = threading.Event()
+
+    def limit(self) -> Any:
+        """A context manager that limits BLAS to one thread, as seen by the thread that enters it."""
+        self.controller = self.controller or ThreadpoolController()
+        return self.controller.limit(limits=1, user_api="blas")
+
+    def _hold(self, ready: threading.Event, done: threading.Event) -> None:
+        with self.limit():
+            ready.set()
+            done.wait()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self.lock:
             if self.users == 0:
-                self.controller = self.controller or ThreadpoolController()
-                self.limiter = self.controller.limit(limits=1, user_api="blas")
-                self.limiter.__enter__()
+                ready, self.done = threading.Event(), threading.Event()
+                self.holder = threading.Thread(target=self._hold, args=(ready, self.done), daemon=True)
+                self.holder.start()
+                ready.wait()
             self.users += 1
         try:
             yield
         finally:
             with self.lock:
                 self.users -= 1
-                if self.users == 0:
-                    self.limiter.__exit__(None, None, None)
+                if self.users == 0 and self.holder is not None:
+                    self.done.set()
+                    self.holder.join()
 
 
 one_blas_thread = _BlasLimit()
@@ -70,8 +87,13 @@ one_blas_thread = _BlasLimit()
 def map_blocks(function: Callable[[slice], Result], n: int, width: int, n_jobs: int) -> list[Result]:
     """``[function(block) for block in blocks]``, in order, on ``n_jobs`` threads."""
     blocks = block_slices(n, width)
+
+    def run(block: slice) -> Result:
+        with one_blas_thread.limit():  # for BLAS libraries whose limit is one of the calling thread
+            return function(block)
+
     with one_blas_thread():
         if n_jobs == 1 or len(blocks) <= 1:
-            return [function(block) for block in blocks]
+            return [run(block) for block in blocks]
         with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:
-            return list(pool.map(function, blocks))
+            return list(pool.map(run, blocks))

@@ -93,7 +93,7 @@ class FairRule:
         keys = decisions.check_keys(keys, len(Z))
         h = self.predict_proba(Z, offset=offset, n_jobs=n_jobs)
         if decision == "argmax":
-            chosen = h.argmax(axis=1)
+            chosen = decisions.first_best(h.T)
         elif decision == "sampled":
             chosen = decisions.choose(h, np.random.default_rng(random_state).random(len(h)))
         else:
@@ -135,7 +135,8 @@ def rule_probabilities(
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=0)
     else:
-        scores = (scores.argmax(axis=0) == np.arange(len(scores))[:, None]).astype(np.float64)
+        best = decisions.first_best(scores)
+        scores = (best == np.arange(len(scores))[:, None]).astype(np.float64)
     if share > 0:
         scores = (1.0 - share) * scores + share * constant[:, None]
     return scores.T

@@ -2,7 +2,8 @@
 
     {"format": "optfair rule", "version": 1, "sha256": of the compact JSON of "rule", "rule": {...}}
 
-The secret key of hashed decisions is written apart, as hexadecimal text in ``<path>.key``.
+The secret key of hashed decisions is written apart, in ``<path>.key``: lines of "fingerprint key", hexadecimal. The
+rule holds the fingerprint of its key, so that no other rule's key is taken for it.
 """
 
 from __future__ import annotations
@@ -110,13 +111,20 @@ def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
         "classes": _encode_index(rule.classes),
         "multipliers": {str(c): [_encode(v) for v in rule.multipliers[c]] for c in rule.multipliers},
         "certificate": certificate,
+        "key": None if rule.key is None else _fingerprint(rule.key),
         "determinism": {name: _encode(value) for name, value in asdict(rule.determinism).items()},
     }
     document = {"format": FORMAT, "version": VERSION, "sha256": _checksum(content), "rule": content}
     text = json.dumps(document, indent=1, allow_nan=False)
-    if rule.key is not None:
-        write_atomically(Path(f"{path}.key"), rule.key.hex() + "\n", mode=0o600)
+    beside = _key_path(path)
+    line = "" if rule.key is None else f"{_fingerprint(rule.key)} {rule.key.hex()}\n"
+    if line:
+        # The old rule's key stays until the new rule is in place: at no moment is a rule without its key.
+        old = beside.read_text(encoding="ascii", errors="replace") if beside.exists() else ""
+        write_atomically(beside, line + old, mode=0o600)
     write_atomically(path, text + "\n")
+    if line:
+        write_atomically(beside, line, mode=0o600)
 
 
 def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRule:
@@ -136,12 +144,12 @@ def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRul
     try:
         if document["sha256"] != _checksum(content):
             raise RuleFileError(f"{path.name}: its content does not match its checksum; it was altered or damaged.")
-        rule = _rule(content)
+        rule, fingerprint = _rule(content), content["key"]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, RuleFileError) and "checksum" in str(error):
             raise
         raise RuleFileError(f"{path.name}: a part of the rule is missing or malformed ({error}).") from None
-    return _with_key(rule, path, key)
+    return replace(rule, key=_find_key(path, fingerprint, key))
 
 
 def _rule(content: dict[str, Any]) -> FairRule:
@@ -186,15 +194,28 @@ def multiplier_frame(columns: dict[str, Any]) -> pd.DataFrame:
     return frame.assign(**{name: np.array(v, dtype=float) for name, v in columns.items() if name not in names})
 
 
-def _with_key(rule: FairRule, path: Path, key: bytes | None) -> FairRule:
-    if key is None:
-        beside = Path(f"{path}.key")
-        if not beside.exists():
-            return rule
-        try:
-            key = bytes.fromhex(beside.read_text(encoding="ascii").strip())
-        except (ValueError, UnicodeDecodeError):
-            raise RuleFileError(f"{beside.name}: not a key written by optfair.") from None
-    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-        raise RuleFileError(f"key: must be {KEY_BYTES} bytes.")
-    return replace(rule, key=key)
+def _key_path(path: Path) -> Path:
+    return path.with_name(path.name + ".key")
+
+
+def _fingerprint(key: bytes) -> str:
+    return hashlib.blake2b(key, digest_size=8, person=b"optfair key").hexdigest()
+
+
+def _find_key(path: Path, fingerprint: str | None, key: bytes | None) -> bytes | None:
+    """The key given, or the one beside the rule that has its fingerprint; None if there is none."""
+    if key is not None:
+        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            raise RuleFileError(f"key: must be {KEY_BYTES} bytes.")
+        return key
+    beside = _key_path(path)
+    if fingerprint is None or not beside.exists():
+        return None
+    try:
+        keys = dict(line.split() for line in beside.read_text(encoding="ascii").splitlines())
+        key = bytes.fromhex(keys[fingerprint])
+    except (KeyError, ValueError, UnicodeDecodeError):
+        key = b""
+    if len(key) != KEY_BYTES or _fingerprint(key) != fingerprint:
+        raise RuleFileError(f"{beside.name}: not the key that was written with this rule.")
+    return key

@@ -24,6 +24,7 @@ from optfair.dual.penalty import Box
 from optfair.dual.solver import LAST_TAU, DualSolver
 from optfair.errors import warn_empty
 from optfair.options import Options, check_costs
+from optfair.parallel import one_blas_thread
 from optfair.posterior import Posterior
 from optfair.rule import FairRule, flat, rule_probabilities
 from optfair.rule_file import multiplier_frame
@@ -119,7 +120,8 @@ class Task:
                 # Either nothing is within the stated bounds, or only the margin we aim at is out of reach.
                 prove_infeasible(self.posterior, self.rows, options.seed, options.max_passes)
                 box, tolerance = Box(self.rows.lower, self.rows.upper, box.cap), 1e-5
-            canonical = least_norm(self.matrix, self.utility.shape[1], box, lam, minimum.evaluation.values)
+            with one_blas_thread():
+                canonical = least_norm(self.matrix, self.utility.shape[1], box, lam, minimum.evaluation.values)
             draft = self._draft(canonical, shape * tau_now)
             rule = self._finish(draft, options, constraints, key, passes, clock, box, bound_lam)
             wide = rule.certificate.gap > options.gap * self.scale

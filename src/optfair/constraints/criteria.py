@@ -90,6 +90,8 @@ class Constraint:
         if isinstance(self.tolerance, Mapping):
             if self.reference != "overall":
                 raise ValueError("tolerance: a tolerance per group needs reference='overall'.")
+            if not self.tolerance:
+                raise ValueError("tolerance: the mapping is empty; give at least one group its tolerance.")
             checked = {g: _check_fraction(f"tolerance[{g!r}]", t) for g, t in self.tolerance.items()}
             object.__setattr__(self, "tolerance", checked)
         else:

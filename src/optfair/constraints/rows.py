@@ -60,14 +60,16 @@ class RowSet:
         """The R rates of J, NaN where a cell is empty.   confusion: (..., A, m, m) -> (..., R)"""
         flat, prior = _flat(confusion)
         mass = prior @ self.conditions.T
-        return np.divide(flat @ self.hits.T, mass, out=np.full_like(mass, np.nan), where=mass > 0)
+        rates = np.divide(flat @ self.hits.T, mass, out=np.full_like(mass, np.nan), where=mass > 0)
+        return rates.reshape(*confusion.shape[:-3], -1)
 
     def values(self, confusion: np.ndarray) -> np.ndarray:
         """D(P) vec(J) with the prior of J itself.   confusion: (..., A, m, m) -> (..., K)"""
         flat, prior = _flat(confusion)
         mass = prior @ self.conditions.T
         rates = np.divide(flat @ self.hits.T, mass, out=np.zeros_like(mass), where=mass > 0)
-        return rates @ self.combination.T + flat @ self.own.T
+        values = rates @ self.combination.T + flat @ self.own.T
+        return np.asarray(values).reshape(*confusion.shape[:-3], -1)
 
     def violation(self, values: np.ndarray) -> np.ndarray:
         """max_k |value_k| over the rows that are gaps.   (..., K) -> (...)"""
@@ -85,8 +87,10 @@ class RowSet:
 
 
 def _flat(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    *lead, groups, classes, outcomes = confusion.shape
-    return confusion.reshape(*lead, groups * classes * outcomes), confusion.sum(-1).reshape(*lead, groups * classes)
+    """Tensors and their priors as rows: (n, A·m·m) and (n, A·m)."""
+    groups, classes, outcomes = confusion.shape[-3:]
+    flat = confusion.reshape(-1, groups * classes * outcomes)
+    return flat, flat.reshape(-1, groups * classes, outcomes).sum(-1)
 
 
 def row_name(criterion: Hashable, group: Hashable, against: Hashable, given: Hashable, outcome: Hashable) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optfair.constraints import RowSet
+from optfair.decisions import TIE
 from optfair.parallel import map_blocks
 from optfair.posterior import Posterior
 
@@ -100,9 +101,9 @@ def assess(posterior: Posterior, probabilities: Probabilities, bound_weights: np
         both = np.empty((2, *h.shape))  # the rule and its argmax side by side: one product instead of two
         largest = h.max(axis=0)
         both[0] = h
-        np.equal(h, largest, out=both[1])
-        if both[1].sum() > len(Z):  # ties: argmax takes the first
-            np.equal(h.argmax(axis=0), np.arange(m)[:, None], out=both[1])
+        np.greater_equal(h, largest - TIE, out=both[1])
+        if both[1].sum() > len(Z):  # ties go to the first
+            np.equal(both[1].argmax(axis=0), np.arange(m)[:, None], out=both[1])
         if posterior.weight is not None:
             both *= weight
         numbers = np.array([weight @ beta.max(axis=0), gained, weight @ (largest < UNDECIDED)])

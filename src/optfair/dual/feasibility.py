@@ -8,13 +8,14 @@ The smallest uniform loosening is itself a fair-rule problem, with nothing to ga
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import optimize, sparse
 
 from optfair.constraints import RowSet
 from optfair.dual.certificate import assess, upper_bound
 from optfair.dual.penalty import Box
-from optfair.dual.problem import DualProblem
 from optfair.dual.solver import LAST_TAU, DualSolver
 from optfair.errors import InfeasibleError
 from optfair.posterior import Posterior
@@ -49,8 +50,9 @@ def best_mixture(
     )
     if not result.success:
         return None
-    share = float(result.x.sum())
-    return share, result.x / share if share > 0 else np.full(m, 1.0 / m)
+    q = np.maximum(result.x, 0.0)  # HiGHS may leave a bound by its tolerance
+    total = float(q.sum())
+    return min(total, 1.0), q / total if total > 0 else np.full(m, 1.0 / m)
 
 
 def surely_feasible(rows: RowSet, constants: np.ndarray) -> bool:
@@ -67,26 +69,40 @@ def surely_feasible(rows: RowSet, constants: np.ndarray) -> bool:
 
 
 def prove_infeasible(posterior: Posterior, rows: RowSet, seed: int, max_passes: int) -> None:
-    """Raise InfeasibleError if no rule is within the bounds; return if that cannot be proven."""
+    """Raise InfeasibleError if no rule is within the bounds; return if that cannot be proven.
+
+    Temperatures fall until the loosening that is proven necessary and the one that is seen to do are within 2 %.
+    """
     nothing = np.zeros((posterior.n_cells, posterior.n_classes))
+    posterior = replace(posterior, offset=None)
     solver = DualSolver(posterior, rows, nothing, seed, max_passes)
     box = Box(rows.lower, rows.upper, cap=1.0)
     shape = np.ones(posterior.n_cells)
-    lam, tau, _ = solver.cool(box, np.zeros(len(rows)), shape, LAST_TAU, 1e-5, 0.0)
-    lam = solver.polish(box, lam, shape * tau, 1e-5)[0].multipliers
-    problem = DualProblem(posterior, rows, nothing, shape * tau)
-    weights = problem.weights(lam)
+    lam = np.zeros(len(rows))
+    for tau in (1e-2, 1e-3, LAST_TAU):
+        lam, _, _ = solver.cool(box, lam, shape, tau, 0.1 * tau, 0.0)
+        lam = solver.polish(box, lam, shape * tau, 0.1 * tau)[0].multipliers
+        needed, enough = _loosening(posterior, rows, nothing, lam, tau)
+        if enough <= 0:
+            return
+        if needed > 1e-9 and (enough <= 1.02 * needed or tau == LAST_TAU):
+            order = np.argsort(-np.abs(lam))
+            heavy = [rows.names[k] for k in order if abs(lam[k]) > 0.01 * np.abs(lam).max()]
+            raise InfeasibleError(heavy, enough, needed)
+
+
+def _loosening(
+    posterior: Posterior, rows: RowSet, nothing: np.ndarray, lam: np.ndarray, tau: float
+) -> tuple[float, float]:
+    """Uniform loosenings: one that λ proves necessary, and one that its softmax rule shows to be enough."""
+    matrix = rows.matrix(posterior.prior)
+    weights = nothing - (matrix.T @ lam).reshape(nothing.shape)
 
     def probabilities(Z: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
         scores = (Z @ weights) / tau
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         return scores / scores.sum(axis=1, keepdims=True)
 
-    assessment = assess(posterior, probabilities, weights)
-    proof = -upper_bound(assessment, rows, lam) / max(np.abs(lam).sum(), 1e-300)
-    if proof <= 1e-9:
-        return
-    attained = float(rows.excess(problem.matrix @ assessment.confusion.ravel()))
-    order = np.argsort(-np.abs(lam))
-    heavy = [rows.names[k] for k in order if abs(lam[k]) > 0.01 * np.abs(lam).max()]
-    raise InfeasibleError(heavy, attained, proof)
+    found = assess(posterior, probabilities, weights)
+    needed = -upper_bound(found, rows, lam) / max(float(np.abs(lam).sum()), 1e-300)
+    return needed, float(rows.excess(matrix @ found.confusion.ravel()))

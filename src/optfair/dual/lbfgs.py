@@ -14,10 +14,7 @@ from optfair.dual.problem import DualProblem
 
 
 def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
-    """λ with KKT residual ≤ tolerance, or the best one after ``max_passes`` passes.
-
-    ‖λ‖₁ ≤ cap is kept by a steep penalty ½c(‖λ‖₁ − cap)₊² and a last scaling by less than a thousandth.
-    """
+    """λ with KKT residual ≤ tolerance, or the best one after ``max_passes`` passes. The box has no cap."""
     K = len(start)
     state = problem.evaluate(start)
     residual = box.residual(start, state.values)
@@ -30,18 +27,16 @@ def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance:
     signs = np.concatenate([scale, -scale])
     open_sides = np.concatenate([np.isfinite(box.upper), np.isfinite(box.lower)])
     linear = np.where(open_sides, np.concatenate([box.upper, -box.lower]), 0.0) * size
-    steep = 1e3 / box.cap
 
     def value_gradient(y: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best
         lam = signs[:K] * y[:K] + signs[K:] * y[K:]
-        over = max(float(size @ y) - box.cap, 0.0)
         state = problem.evaluate(lam)
         residual = box.residual(lam, state.values)
         if residual < best.residual:
             best = Minimum(lam, state, residual, residual <= tolerance)
-        gradient = np.concatenate([-state.values, -state.values]) * signs + linear + steep * over * size
-        return state.smooth + float(linear @ y) + 0.5 * steep * over**2, gradient
+        gradient = np.concatenate([-state.values, -state.values]) * signs + linear
+        return state.smooth + float(linear @ y), gradient
 
     def stop(y: np.ndarray) -> None:
         if best.converged:
@@ -57,9 +52,4 @@ def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance:
         # ftol=0: stop on the KKT residual (callback) or on the passes only
         options={"maxfun": max_passes - 1, "maxiter": 100_000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-12},
     )
-    total = float(np.abs(best.multipliers).sum())
-    if total > box.cap:
-        lam = best.multipliers * (box.cap / total)
-        state = problem.evaluate(lam)
-        best = Minimum(lam, state, box.residual(lam, state.values), best.converged)
     return best

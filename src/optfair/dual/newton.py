@@ -13,7 +13,6 @@ from scipy import linalg
 
 from optfair.dual.penalty import Box
 from optfair.dual.problem import DualProblem, Evaluation
-from optfair.parallel import one_blas_thread
 
 # Values computed from float32 rows carry noise of about 1e-8 (1e-7 to be safe against unlucky blocks).
 VALUE_NOISE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}
@@ -89,8 +88,7 @@ def minimise_newton(problem: DualProblem, box: Box, start: np.ndarray, tolerance
         accepted = False
         while not accepted and passes < max_passes:
             Q = hessian + damping * metric
-            with one_blas_thread():  # K is small: threads would cost more than they give
-                trial = quadratic_step(Q, -state.values - Q @ lam, box, lam, 0.1 * residual)
+            trial = quadratic_step(Q, -state.values - Q @ lam, box, lam, 0.1 * residual)
             step = trial - lam
             model = -state.values @ step + 0.5 * step @ (hessian @ step) + box.value(trial) - box.value(lam)
             candidate = problem.evaluate(trial)

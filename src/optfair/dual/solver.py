@@ -6,7 +6,7 @@
    kept, and the next sketch is larger. A handful of passes reaches a KKT residual of 1e-4, rare groups included,
    because the sketch carries the curvature and its change, which a quadratic model does not.
 
-On each (sub)problem: proximal Newton, or L-BFGS-B when there are many multipliers.
+On each (sub)problem: proximal Newton; with many multipliers L-BFGS-B, or spectral proximal gradient under a cap.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from optfair.dual.lbfgs import minimise_lbfgs
 from optfair.dual.newton import VALUE_NOISE, Minimum, minimise_newton
 from optfair.dual.penalty import Box
 from optfair.dual.problem import DualProblem, Evaluation, systematic_draw
+from optfair.dual.spectral import minimise_spectral
+from optfair.parallel import one_blas_thread
 from optfair.posterior import Posterior
 
 SKETCH_ROWS, LOCAL_ROWS = 30_000, 40_000  # the local sketch is up to twice as large when n is very large
 NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 1_500, 1_000
-LBFGS_PASSES = 5  # a step of L-BFGS-B costs one pass and is worth that much less than one of Newton
+FIRST_ORDER_PASSES = 5  # a step without a Hessian costs one pass and is worth that much less than one of Newton
 FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
 
 
@@ -67,8 +69,12 @@ class DualSolver:
     def minimise(self, problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
         """λ of one problem, by the method that its size asks for."""
         if len(self.rows) <= NEWTON_MULTIPLIERS and self.utility.size <= NEWTON_WEIGHTS:
-            return minimise_newton(problem, box, start, tolerance, max_passes)
-        return minimise_lbfgs(problem, box, start, tolerance, LBFGS_PASSES * max_passes)
+            method, allowed = minimise_newton, max_passes
+        else:
+            method = minimise_spectral if np.isfinite(box.cap) else minimise_lbfgs
+            allowed = FIRST_ORDER_PASSES * max_passes
+        with one_blas_thread():  # the K×K algebra between passes: threads would cost more than they give
+            return method(problem, box, start, tolerance, allowed)
 
     def cool(
         self, box: Box, start: np.ndarray, shape: np.ndarray, tau: float | None, tolerance: float, gap: float
