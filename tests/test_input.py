@@ -92,8 +92,9 @@ def test_sums_within_rounding_are_accepted():
 BAD_NAMES = {
     "too few": (lambda size: ["a"], r"{of}: 1 names given, but Z has {size} of them\.$"),
     "too many": (lambda size: list(range(size + 1)), r"{of}: {more} names given, but Z has {size} of them\.$"),
-    "twice": (lambda size: ["a"] * size, r"{of}=\[.*\]: holds a name twice; name each one once\.$"),
-    "twice, other type": (lambda size: [1, True, 2][:size], r"{of}=\[1, True.*\]: holds a name twice"),
+    "a set": (lambda size: {"a"}, r"{of}=.*: must be a list of names\.$"),
+    "twice": (lambda size: ["a"] * size, r"{of}: holds a name twice, .a., among \d; name each one once\.$"),
+    "twice, other type": (lambda size: [1, True, 2][:size], r"{of}: holds a name twice, True"),
     "None": (lambda size: [None, "b", "c"][:size], r"{of}: a name is missing \(NaN or None\)"),
     "NaN": (lambda size: [np.nan, 1.0, 2.0][:size], r"{of}: a name is missing \(NaN or None\)"),
     "NaT": (lambda size: pd.DatetimeIndex([pd.NaT, "2020", "2021"][:size]), r"{of}: a name is missing"),

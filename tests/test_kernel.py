@@ -266,7 +266,7 @@ def test_least_norm_keeps_the_rule_and_is_no_larger(criterion, reference, A_, m_
     minimum = minimise_newton(problem, box, np.zeros(len(rows)), 1e-6, 200)
     assert minimum.converged
     lam = minimum.multipliers
-    new = least_norm(problem.matrix, m_, box, lam, minimum.evaluation.values)
+    new = least_norm(problem.matrix, m_, box, lam, minimum.evaluation.values, 0.05)
     change = problem.weights(new) - problem.weights(lam)
     np.testing.assert_allclose(change, np.broadcast_to(change.mean(axis=1, keepdims=True), change.shape), atol=1e-6)
     assert np.linalg.norm(new) <= np.linalg.norm(lam) + 1e-9
@@ -280,7 +280,7 @@ def test_least_norm_splits_twin_rows_evenly():
     matrix, box = rows.matrix(posterior.prior), Box(rows.lower, rows.upper)
     values = np.tile([0.02, -0.02], 3) * np.repeat([1, -1, 0], 2)  # group 0 at its upper, 1 at its lower bound
     lam = np.array([0.3, 0.0, 0.0, 0.1, 0.0, 0.0])
-    new = least_norm(matrix, 2, box, lam, values)
+    new = least_norm(matrix, 2, box, lam, values, 0.05)
     np.testing.assert_allclose(new, [0.15, -0.15, -0.05, 0.05, 0.0, 0.0], atol=1e-6)
 
 
@@ -290,9 +290,9 @@ def test_least_norm_does_not_mutate_and_leaves_zero_alone():
     values = np.full(9, 0.02)
     lam = np.abs(np.random.default_rng(0).standard_normal(9))
     before = lam.copy()
-    least_norm(matrix, 3, box, lam, values)
+    least_norm(matrix, 3, box, lam, values, 0.05)
     np.testing.assert_array_equal(lam, before)
-    assert not least_norm(matrix, 3, box, np.zeros(9), values).any()
+    assert not least_norm(matrix, 3, box, np.zeros(9), values, 0.05).any()
 
 
 # -- the penalty --------------------------------------------------------------------------------------------

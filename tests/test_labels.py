@@ -118,7 +118,7 @@ def test_missing_joins_a_group_that_already_has_its_name():
         (lambda: encode_classes(np.zeros((2, 2))), r"y_true: has shape \(2, 2\); must be 1-d"),
         (lambda: encode_classes(pd.DataFrame({"y": [0, 1]})), r"y_true: has shape \(2, 1\); must be 1-d"),
         (lambda: encode_classes([0, 2], classes=[0, 1]), r"y_true: 2 is not in classes=\[0, 1\]"),
-        (lambda: encode_classes([0], classes=[0, 0]), r"classes=\[0, 0\]: holds a name twice"),
+        (lambda: encode_classes([0], classes=[0, 0]), r"classes: holds a name twice, 0, among 2"),
         (lambda: name_index([], "groups"), r"groups=\[\]: is empty"),
         (lambda: name_index("ab", "classes"), "classes='ab': must be a list of names"),
         (lambda: check_weights([1.0], 2), r"sample_weight: has shape \(1,\); must be \(2,\)"),

@@ -26,6 +26,7 @@ class Determinism:
     undecided : share of people whose likeliest class has a probability below 0.99.
     distinct : distinct rows among the undecided ones, as a share of them (on at most 50 000 rows).
     violation_hashed : its 95 % point over secret keys; the randomised one when most rows are distinct.
+    excess_argmax : how far the worst row of any kind (gap, ratio, minimum rate, own) is outside its bounds by argmax.
     """
 
     undecided: float
@@ -35,12 +36,16 @@ class Determinism:
     accuracy_argmax: float
     violation_argmax: float
     violation_hashed: float
+    excess_argmax: float
 
     def __str__(self) -> str:
         lines = [
             f"{'':<12} accuracy  violation",
             f"{'randomised':<12} {self.accuracy_randomised:.6f}  {self.violation_randomised:.6f}",
             f"{'argmax':<12} {self.accuracy_argmax:.6f}  {self.violation_argmax:.6f}",
+            f"argmax is outside the bounds by {self.excess_argmax:.6f}"
+            if self.excess_argmax
+            else "argmax is within bounds",
             f"undecided    {self.undecided:.2%} of people",
         ]
         if self.distinct < 0.5:
@@ -59,14 +64,16 @@ def determinism(
     distinct, hashed = 1.0, randomised
     if found.undecided > 0:
         distinct, hashed = _hashed(posterior, rows, matrix, found, probabilities, randomised)
+    hard = matrix @ found.confusion_argmax.ravel()
     return Determinism(
         undecided=found.undecided,
         distinct=distinct,
         accuracy_randomised=accuracy(found.confusion),
         violation_randomised=randomised,
         accuracy_argmax=accuracy(found.confusion_argmax),
-        violation_argmax=float(rows.violation(matrix @ found.confusion_argmax.ravel())),
+        violation_argmax=float(rows.violation(hard)),
         violation_hashed=hashed,
+        excess_argmax=float(rows.excess(hard)),
     )
 
 

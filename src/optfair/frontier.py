@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 from optfair.constraints import Constraint, as_constraints
-from optfair.constraints.criteria import AnyConstraint
+from optfair.constraints.criteria import CRITERIA, AnyConstraint
 from optfair.dual.certificate import accuracy
 from optfair.dual.feasibility import best_mixture
 from optfair.errors import OptFairWarning, need_extra
 from optfair.metrics import GroupConfusion, group_confusion
 from optfair.options import Options, as_numbers
 from optfair.posterior import check_posterior
-from optfair.rule import FairRule
+from optfair.rule import FairRule, flat
 from optfair.task import Task
 
 
@@ -30,30 +30,42 @@ from optfair.task import Task
 class Frontier:
     """Rules from the unconstrained one to the strictest, and what each reaches.
 
-    table : one line per tolerance: tolerance, accuracy, violation, upper_bound, gap, price (d accuracy / d tolerance),
-    temperature, seconds, pareto; with test data also test_accuracy, test_violation, test_floor (the violation that a
-    perfectly fair rule would show on it by chance, 95 % point). rules : the rule of each line.
-    fair_point : (violation, accuracy) of the best constant answer, without and with test data; always within reach.
+    table : one line per tolerance: tolerance, accuracy, value, violation, upper_bound, gap, excess, price (d value /
+    d tolerance), temperature, seconds, pareto; with test data also test_accuracy, test_value, test_violation and
+    test_floor (the violation that a perfectly fair rule would show on it by chance, 95 % point). rules : of each line.
+    constant, unconstrained : (violation, value) of the best constant answer and of the unconstrained rule, on "train"
+    and "test" data. Value is the accuracy, or minus the expected cost where costs were given.
     """
 
     table: pd.DataFrame
     rules: tuple[FairRule, ...]
-    fair_point: dict[str, tuple[float, float]]
+    constant: dict[str, tuple[float, float]]
+    unconstrained: dict[str, tuple[float, float]]
+    has_costs: bool = False
+
+    def __repr__(self) -> str:
+        t = self.table
+        return (
+            f"<Frontier of {len(t)} rules: tolerance {t['tolerance'].min():.4g} to {t['tolerance'].max():.4g}, "
+            f"accuracy {t['accuracy'].min():.4f} to {t['accuracy'].max():.4f}; see .table, .area(), .plot()>"
+        )
 
     def pareto(self, on: str = "train") -> pd.DataFrame:
-        """The lines that no other line beats in both accuracy and violation."""
-        accuracy, violation = self._columns(on)
-        return self.table[pareto_mask(self.table[violation].to_numpy(), self.table[accuracy].to_numpy())]
+        """The lines that no other line beats in both value and violation."""
+        value, violation = self._columns(on)
+        return self.table[pareto_mask(self.table[violation].to_numpy(), self.table[value].to_numpy())]
 
     def area(self, on: str = "train") -> float:
-        """Mean accuracy over violations from 0 to that of the unconstrained rule, straight lines between Pareto points.
+        """Mean value over violations from 0 to that of the unconstrained rule, straight lines between Pareto points.
 
-        Straight lines are within reach: a mixture of two rules. The line starts at the best constant answer.
+        Straight lines are within reach: a mixture of two rules. The line starts at the best constant answer, so rules
+        that stay far from 0 (few tolerances, or test data with a high noise floor) are charged for that stretch.
         """
-        accuracy, violation = self._columns(on)
-        end = float(self.table[violation].iloc[0])
-        v = np.append(self.table[violation].to_numpy(), self.fair_point[on][0])
-        a = np.append(self.table[accuracy].to_numpy(), self.fair_point[on][1])
+        value, violation = self._columns(on)
+        ends = np.array([self.constant[on], self.unconstrained[on]])
+        v = np.append(self.table[violation].to_numpy(), ends[:, 0])
+        a = np.append(self.table[value].to_numpy(), ends[:, 1])
+        end = float(ends[1, 0])
         keep = pareto_mask(v, a)
         v, a = v[keep][np.argsort(v[keep])], a[keep][np.argsort(v[keep])]
         if end <= v[0]:
@@ -64,35 +76,29 @@ class Frontier:
 
     def _columns(self, on: str) -> tuple[str, str]:
         if on == "train":
-            return "accuracy", "violation"
-        if on == "test" and "test_accuracy" in self.table:
-            return "test_accuracy", "test_violation"
+            return "value", "violation"
+        if on == "test" and "test_value" in self.table:
+            return "test_value", "test_violation"
         raise ValueError(f"on={on!r}: must be 'train', or 'test' when the frontier was computed with test=.")
 
     def plot(self, ax: Any = None, on: str | None = None) -> Any:
         """Accuracy against violation, a matplotlib Axes. on : "train" or "test" (default: test data if there are)."""
         pyplot = need_extra("matplotlib.pyplot", "Frontier.plot")
-        on = on or ("test" if "test_accuracy" in self.table else "train")
-        accuracy, violation = self._columns(on)
+        on = on or ("test" if "test_value" in self.table else "train")
+        value, violation = self._columns(on)
         ax = pyplot.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
-        best = self.pareto(on).sort_values(violation)
-        ax.plot(
-            self.table[violation],
-            self.table[accuracy],
-            "o",
-            color="0.7",
-            markersize=4,
-            label="each tolerance",
-        )
-        ax.plot(best[violation], best[accuracy], "o-", color="C0", markersize=4, label="Pareto frontier")
-        first = self.table.iloc[0]
-        ax.plot(first[violation], first[accuracy], "s", color="C3", label="unconstrained")
         if on == "test":
             floor = float(self.table["test_floor"].median())
-            ax.axvspan(0, floor, color="0.92", zorder=0, label="noise floor (95 %)")
+            ax.axvspan(0, floor, color="0.88", zorder=0, label="noise floor (95 %)")
+        best = self.pareto(on).sort_values(violation)
+        rest = self.table.drop(best.index)
+        ax.plot(best[violation], best[value], "o-", color="C0", markersize=4, label="Pareto frontier")
+        if len(rest):
+            ax.plot(rest[violation], rest[value], "o", color="0.55", markersize=4, label="other tolerances")
+        ax.plot(*self.unconstrained[on], "s", color="C3", label="unconstrained")
         ax.set_xlim(left=0)
         ax.set_xlabel(f"violation ({on})")
-        ax.set_ylabel(f"accuracy ({on})")
+        ax.set_ylabel(f"{'minus expected cost' if self.has_costs else 'accuracy'} ({on})")
         ax.legend(frameon=False)
         return ax
 
@@ -119,8 +125,13 @@ def frontier(
     attributes: str | Sequence[Hashable] | None = None,
     sample_weight: Any = None,
     costs: Any = None,
+    temperature: Any = "auto",
+    gap: float = 1e-3,
+    max_multiplier: float | None = None,
+    method: str = "dual",
+    max_passes: int = 60,
     n_jobs: int | None = None,
-    **options: Any,
+    random_state: int | None = None,
 ) -> Frontier:
     """Solve for many tolerances. Arguments as in `optfair.solve`, but:
 
@@ -132,37 +143,38 @@ def frontier(
     constraints = as_constraints(criterion, None, reference, outcomes, attributes)
     if not any(isinstance(wish, Constraint) for wish in constraints):
         raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
-    chosen = Options(**options)
+    chosen = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
     widest = _at(constraints, 1.0)
     task = Task.prepare(posterior, widest, costs, chosen)
     free = task.unconstrained(chosen, widest)
-    moving = free.certificate.violation
-    path = _check_tolerances(tolerances, moving)
-    scorer = None if test is None else _Scorer(test, posterior.groups, posterior.classes, constraints)
+    path = _check_tolerances(tolerances, min(free.certificate.violation, 1.0))
+    scorer = None if test is None else _Scorer(test, task, constraints)
     constant = _fair_constant(task)
-    points = {"train": (0.0, float(constant @ posterior.prior.sum(axis=0)))}
+    value = task.scale * float(constant @ task.constant_gains()) - (task.top if task.has_costs else 0.0)
+    constants, unconstrained = {"train": (0.0, value)}, {"train": (free.certificate.violation, free.certificate.value)}
     if scorer is not None:
-        points["test"] = scorer.constant_point(constant)
+        constants["test"] = scorer.point(np.tile(constant, (len(scorer.y), 1)))
+        unconstrained["test"] = scorer.point(free.predict_proba(scorer.Z))
     rules: list[FairRule] = []
     lines = []
     for tolerance in path:
         clock = time.perf_counter()
         wishes = _at(constraints, tolerance)
-        previous = rules[-1] if rules else None
         task = task.with_constraints(wishes)
-        rule = task.solve(chosen, wishes, previous, clock)
+        rule = task.solve(chosen, wishes, rules[-1] if rules else None, clock)
         c = rule.certificate
         line = {
-            "tolerance": tolerance, "accuracy": c.accuracy, "violation": c.violation, "upper_bound": c.upper_bound,
-            "gap": c.gap, "excess": c.excess, "price": _price(rule), "temperature": c.temperature, "seconds": c.seconds,
+            "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
+            "upper_bound": c.upper_bound, "gap": c.gap, "excess": c.excess, "price": _price(rule),
+            "temperature": c.temperature, "seconds": c.seconds,
         }  # fmt: skip
         if scorer is not None:
             line |= scorer.score(rule)
         rules.append(rule)
         lines.append(line)
     table = pd.DataFrame(lines)
-    table.insert(9, "pareto", pareto_mask(table["violation"].to_numpy(), table["accuracy"].to_numpy()))
-    return Frontier(table, tuple(rules), points)
+    table.insert(10, "pareto", pareto_mask(table["violation"].to_numpy(), table["value"].to_numpy()))
+    return Frontier(table, tuple(rules), constants, unconstrained, costs is not None)
 
 
 def _at(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
@@ -185,7 +197,7 @@ def _check_tolerances(tolerances: int | Sequence[float], end: float) -> list[flo
 def _price(rule: FairRule) -> float:
     """Σ|λ| over the rows whose bound is the tolerance: d accuracy / d tolerance."""
     table = rule.multipliers
-    moving = table["lower"] == -table["upper"]
+    moving = table["criterion"].isin(list(CRITERIA)) & table["group"].notna()
     return float(table.loc[moving, "multiplier"].abs().sum())
 
 
@@ -206,23 +218,29 @@ def _fair_constant(task: Task) -> np.ndarray:
 class _Scorer:
     """Measures rules on labelled test data."""
 
-    def __init__(self, test: Any, groups: pd.Index, classes: pd.Index, constraints: Sequence[AnyConstraint]) -> None:
+    def __init__(self, test: Any, task: Task, constraints: Sequence[AnyConstraint]) -> None:
         if not isinstance(test, (tuple, list)) or len(test) not in (3, 4):
             raise ValueError("test: must be (Z_test, y_test, groups_test) or (Z_test, y_test, groups_test, weights).")
         self.Z, self.y, self.a, *rest = test
         self.weight = rest[0] if rest else None
-        self.groups, self.classes = groups, classes
+        self.task = task
         self.criteria = [wish for wish in constraints if isinstance(wish, Constraint)]
 
     def _confusion(self, h: np.ndarray) -> GroupConfusion:
+        measure = self.task.posterior
         return group_confusion(
             self.y,
             h,
             sensitive_features=self.a,
             sample_weight=self.weight,
-            classes=self.classes,
-            groups=self.groups,
+            classes=measure.classes,
+            groups=measure.groups,
         )
+
+    def _value(self, confusion: GroupConfusion) -> float:
+        task = self.task
+        utility = float((flat(confusion.tensor) * task.utility).sum())
+        return task.scale * utility - (task.top if task.has_costs else 0.0)
 
     def score(self, rule: FairRule) -> dict[str, float]:
         confusion = self._confusion(rule.predict_proba(self.Z))
@@ -230,10 +248,12 @@ class _Scorer:
             warnings.simplefilter("ignore", OptFairWarning)  # the same empty cells for every rule: said once before
             return {
                 "test_accuracy": accuracy(confusion.tensor),
+                "test_value": self._value(confusion),
                 "test_violation": confusion.violation(self.criteria),
                 "test_floor": confusion.noise_floor(self.criteria),
             }
 
-    def constant_point(self, constant: np.ndarray) -> tuple[float, float]:
-        confusion = self._confusion(np.tile(constant, (len(self.y), 1)))
-        return confusion.violation(self.criteria), accuracy(confusion.tensor)
+    def point(self, h: np.ndarray) -> tuple[float, float]:
+        """(violation, value) of the probabilities h (n, m)."""
+        confusion = self._confusion(h)
+        return confusion.violation(self.criteria), self._value(confusion)

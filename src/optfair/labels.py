@@ -6,7 +6,7 @@ below this module there are only integer codes 0..A−1 and 0..m−1 and two pan
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -87,14 +87,16 @@ def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name:
 
 def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:
     """Given names (`classes=`, `groups=`) as an index without repetitions."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+    if isinstance(names, (str, bytes, Set, Mapping)) or not isinstance(names, Iterable):
         raise ValueError(f"{argument}={names!r}: must be a list of names.")
     index = names if isinstance(names, pd.Index) else pd.Index([_plain(x) for x in names], tupleize_cols=False)
     if not all(isinstance(name, Hashable) for name in index):
         raise ValueError(f"{argument}={index.tolist()!r}: must be hashable names, such as text or numbers.")
-    if len(index) == 0 or not index.is_unique:
-        what = "holds a name twice" if len(index) else "is empty"
-        raise ValueError(f"{argument}={index.tolist()!r}: {what}; name each one once.")
+    if len(index) == 0:
+        raise ValueError(f"{argument}=[]: is empty; name each one once.")
+    if not index.is_unique:
+        twice = index[index.duplicated()].tolist()[0]
+        raise ValueError(f"{argument}: holds a name twice, {twice!r}, among {len(index)}; name each one once.")
     return index
 
 

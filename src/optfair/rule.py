@@ -43,9 +43,11 @@ class FairRule:
     def __repr__(self) -> str:
         A, m, _ = self.weights.shape
         c = self.certificate
+        value = "" if abs(c.value - c.accuracy) <= 1e-9 else f", value {c.value:.4f}"
+        outside = "" if c.excess == 0 else f", OUTSIDE its bounds by {c.excess:.1e}"
         return (
-            f"<FairRule for {A} groups and {m} classes: accuracy {c.accuracy:.4f}, at most {c.gap:.1e} below the best "
-            f"rule, violation {c.violation:.4f}>"
+            f"<FairRule for {A} groups and {m} classes: accuracy {c.accuracy:.4f}{value}, at most {c.gap:.1e} "
+            f"below the best rule, violation {c.violation:.4f}{outside}>"
         )
 
     @property
@@ -71,8 +73,8 @@ class FairRule:
     def predict(
         self,
         Z: Any,
-        *,
         decision: str = "hashed",
+        *,
         keys: Any = None,
         random_state: Any = None,
         offset: Any = None,

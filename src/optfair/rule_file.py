@@ -127,8 +127,11 @@ def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
         write_atomically(beside, line, mode=0o600)
 
 
-def load_rule(path: str | os.PathLike[str], key: bytes | None = None) -> FairRule:
-    """Read a rule written by `FairRule.save`; the key from ``path`` + ".key" unless given."""
+def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> FairRule:
+    """Read a rule written by `FairRule.save`; the key from ``path`` + ".key" unless given.
+
+    key : ``FairRule.key`` (bytes), or the text of a key file.
+    """
     path = Path(path)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -202,8 +205,13 @@ def _fingerprint(key: bytes) -> str:
     return hashlib.blake2b(key, digest_size=8, person=b"optfair key").hexdigest()
 
 
-def _find_key(path: Path, fingerprint: str | None, key: bytes | None) -> bytes | None:
+def _find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> bytes | None:
     """The key given, or the one beside the rule that has its fingerprint; None if there is none."""
+    if isinstance(key, str):
+        try:
+            key = bytes.fromhex((key.split() or [""])[-1])
+        except ValueError:
+            key = b""
     if key is not None:
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
             raise RuleFileError(f"key: must be {KEY_BYTES} bytes.")

@@ -54,7 +54,7 @@ def solve(
         expected cost is then minimised. offset : (n, m) utility added to each row's scores.
     temperature : "auto" (as high as ``gap`` allows; rare groups are given a higher one), a number for all cells, or an
         array (n_groups,) or (n_groups, m).
-    gap : the distance to the best rule, in accuracy, that "auto" aims at.
+    gap : the distance to the best rule that "auto" aims at: in accuracy, or as a share of the range of ``costs``.
     max_multiplier : bound on ‖λ‖₁; when it is active the rule may be out of tolerance, and the certificate says so.
     method : "dual", or "lp" for small n: the upper bound and the multipliers are then those of the exact program.
     start : a rule for a similar problem, whose multipliers are the starting point.

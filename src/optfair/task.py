@@ -13,23 +13,24 @@ import pandas as pd
 
 from optfair.constraints import Constraint, MinimumRate, Ratio, RowSet, compile_rows
 from optfair.constraints.criteria import AnyConstraint
-from optfair.constraints.rows import TABLE_COLUMNS
+from optfair.constraints.rows import ROUNDING, TABLE_COLUMNS
 from optfair.decisions import new_key
 from optfair.determinism import determinism
-from optfair.dual.canonical import least_norm
+from optfair.dual.canonical import centre, least_norm
 from optfair.dual.certificate import Assessment, Certificate, accuracy, assess, upper_bound
 from optfair.dual.exact import solve_exact
 from optfair.dual.feasibility import best_mixture, constant_values, prove_infeasible, surely_feasible
 from optfair.dual.penalty import Box
 from optfair.dual.solver import LAST_TAU, DualSolver
-from optfair.errors import warn_empty
+from optfair.errors import InfeasibleError, warn_empty
 from optfair.options import Options, check_costs
 from optfair.parallel import one_blas_thread
 from optfair.posterior import Posterior
 from optfair.rule import FairRule, flat, rule_probabilities
 from optfair.rule_file import multiplier_frame
 
-SAFE_CAP = 1e3  # ‖λ‖₁ while it is not known whether the request is feasible
+# ‖λ‖₁ while it is not known whether the request is feasible, and when that could not be disproved.
+SAFE_CAP, LAST_CAP = 50.0, 1e4
 SMOOTH_PEOPLE = 100  # a group of n_a people gets temperatures of at least about SMOOTH_PEOPLE / n_a, relative to 0.01
 
 
@@ -49,6 +50,7 @@ class Task:
     def __post_init__(self) -> None:
         self.matrix = self.rows.matrix(self.posterior.prior)
         self.constants = constant_values(self.matrix, self.posterior.prior)
+        self.fixed = abs(centre(self.matrix, self.utility.shape[1])).max(axis=1).toarray().ravel() <= 1e-12
 
     def with_constraints(self, constraints: Sequence[AnyConstraint]) -> Task:
         """The same task with other bounds: the sketch and all that depends on D alone is kept."""
@@ -81,6 +83,7 @@ class Task:
     ) -> FairRule:
         """The rule for ``self.rows``' bounds."""
         clock = time.perf_counter() if clock is None else clock
+        self._check_fixed_rows()
         key = new_key(options.random_state)
         free = self._draft(np.zeros(len(self.rows)), np.zeros(self.utility.shape[0]))
         if self._maybe_unconstrained(free):
@@ -88,6 +91,14 @@ class Task:
             if rule.certificate.excess == 0.0:
                 return rule
         return self._constrained(options, constraints, start, key, clock)
+
+    def _check_fixed_rows(self) -> None:
+        """Rows that no rule can move (own rows, mostly) are within their bounds or the request is infeasible."""
+        outside = np.maximum(self.constants[:, 0] - self.rows.upper, self.rows.lower - self.constants[:, 0])
+        broken = np.flatnonzero(self.fixed & (outside > ROUNDING))
+        if len(broken):
+            distance = float(outside[broken].max())
+            raise InfeasibleError([self.rows.names[k] for k in broken], distance, distance)
 
     def _maybe_unconstrained(self, free: _Draft) -> bool:
         """Whether the unconstrained rule looks fair enough on the sketch to be looked at on all rows."""
@@ -116,12 +127,15 @@ class Task:
             passes += used + more
         while True:
             lam = minimum.multipliers
-            if options.max_multiplier is None and np.abs(lam).sum() >= 0.99 * box.cap:
-                # Either nothing is within the stated bounds, or only the margin we aim at is out of reach.
+            if options.max_multiplier is None and np.abs(lam).sum() >= 0.99 * box.cap and box.cap < LAST_CAP:
+                # Either nothing is within the stated bounds, or the price is high, or only the margin is out of reach.
                 prove_infeasible(self.posterior, self.rows, options.seed, options.max_passes)
-                box, tolerance = Box(self.rows.lower, self.rows.upper, box.cap), 1e-5
+                box, tolerance = Box(self.rows.lower, self.rows.upper, LAST_CAP), max(tolerance, 1e-5)
+                minimum, more = solver.polish(box, lam, shape * tau_now, tolerance, trust=False)
+                passes += more
+                continue
             with one_blas_thread():
-                canonical = least_norm(self.matrix, self.utility.shape[1], box, lam, minimum.evaluation.values)
+                canonical = least_norm(self.matrix, self.utility.shape[1], box, lam, minimum.evaluation.values, tau_now)
             draft = self._draft(canonical, shape * tau_now)
             rule = self._finish(draft, options, constraints, key, passes, clock, box, bound_lam)
             wide = rule.certificate.gap > options.gap * self.scale
@@ -142,23 +156,24 @@ class Task:
         The margin is 1 % of the tolerance, or what costs a quarter of the gap at the price expected, if that is less.
         """
         lower, upper = self.rows.lower, self.rows.upper
-        if options.max_multiplier is not None:
-            cap = options.max_multiplier / self.scale
-        else:
-            cap = np.inf if surely_feasible(self.rows, self.constants) else SAFE_CAP
         half = np.where(np.isfinite(lower) & np.isfinite(upper), (upper - lower) / 2, 1.0)
         most = 0.25 * options.gap / np.clip(price or 2.5, 0.25, 2.5)
-        margin = np.minimum(most, 0.01 * half)
+        margin = np.where(self.fixed, 0.0, np.minimum(most, 0.01 * half))
         noise = 2e-6 if self.posterior.rows(slice(0, 1)).dtype == np.float32 else 1e-8
         tolerance = max(float(margin[margin > 0].min(initial=most)), noise)
-        return Box(lower + margin, upper - margin, cap), tolerance
+        lower, upper = lower + margin, upper - margin
+        if options.max_multiplier is not None:
+            return Box(lower, upper, options.max_multiplier / self.scale), tolerance
+        # Where some constant rule is inside, multipliers are bounded by themselves.
+        return Box(lower, upper, np.inf if surely_feasible(lower, upper, self.constants) else SAFE_CAP), tolerance
 
     def _temperatures(self, options: Options) -> tuple[np.ndarray, float | None]:
         """(factors per cell ≥ 1, common temperature or None for "auto")."""
         A, m = self.posterior.prior.shape
         if isinstance(options.temperature, str):
             people = np.maximum(self.posterior.n * self.posterior.prior.sum(axis=1), 1e-9)
-            return np.repeat(np.clip(SMOOTH_PEOPLE / people / 0.01, 1.0, 20.0), m), None
+            shape = np.clip(SMOOTH_PEOPLE / people / 0.01, 1.0, 20.0)
+            return np.repeat(shape / shape.min(), m), None
         tau = np.asarray(options.temperature, dtype=np.float64)
         if tau.shape not in ((), (A,), (A, m)):
             raise ValueError(f"temperature: has shape {tau.shape}; expected a number, ({A},) or ({A}, {m}).")
@@ -214,13 +229,15 @@ class Task:
         excess = float(rows.excess(values))
         utility = float((flat(found.confusion) * self.utility).sum()) + found.offset_value
         bound = upper_bound(found, rows, bound_lam, excess)
+        if bound - utility > 0.1:  # λ proves little: the unconstrained optimum is a bound too
+            bound = min(bound, assess(self.posterior, draft.probabilities, self.utility).top)
         value, bound = (self.scale * x - (self.top if self.has_costs else 0.0) for x in (utility, bound))
         A, m = self.posterior.prior.shape
         certificate = Certificate(
             accuracy=accuracy(found.confusion),
             value=value,
             upper_bound=bound,
-            gap=bound - value,
+            gap=0.0 if abs(bound - value) < ROUNDING else bound - value,
             violation=float(rows.violation(values)),
             excess=excess,
             tolerance=_tolerances(constraints),
@@ -267,6 +284,8 @@ class Task:
             words = ["optimal within the requested gap"]
         elif not isinstance(options.temperature, str):
             words = ["the gap is the cost of the temperature asked for; lower it or use temperature='auto'"]
+        elif certificate.temperature <= LAST_TAU:
+            words = ["the requested gap was not reached at the lowest temperature; raise gap, or use method='lp'"]
         else:
             words = ["the requested gap was not reached; raise max_passes or gap"]
         if certificate.excess > 0:

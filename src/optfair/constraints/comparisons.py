@@ -27,6 +27,8 @@ def group_families(groups: pd.Index, attributes: str | Sequence[Hashable]) -> li
             raise ValueError(f"attributes={attributes!r}: needs groups= as a pandas MultiIndex of several attributes.")
         return [cells]
     levels = list(groups.names)
+    if isinstance(attributes, str) and attributes in levels:
+        attributes = [attributes]
     if isinstance(attributes, str):
         if attributes not in ("intersections", "marginals", "both"):
             raise ValueError(

@@ -71,7 +71,8 @@ class Constraint:
     """``|rate of a group − reference rate| ≤ tolerance`` for every group, outcome and (for eo) true class.
 
     criterion : "dp", "eop", "eo", "meo", "oae" or the long name.
-    tolerance : the bound on each gap, in [0, 1]; or a mapping group → bound (reference "overall" only).
+    tolerance : the bound on each gap, in [0, 1]; or a mapping group → bound (reference "overall" only; groups that it
+        does not name are not constrained).
     reference : "overall" compares each group with everybody, "pairwise" every two groups.
     outcomes : restrict the criterion to these predicted classes (default: all of them).
     attributes : with groups given as a MultiIndex: "intersections" (default), "marginals", "both", or a list

@@ -24,6 +24,7 @@ from optfair.constraints.criteria import AnyConstraint, Constraint, MinimumRate,
 
 # A rate conditioned on less than this share of the population cannot be formed.
 EMPTY = 1e-9
+ROUNDING = 1e-12
 TABLE_COLUMNS = ("criterion", "group", "against", "given", "outcome")
 
 
@@ -79,7 +80,8 @@ class RowSet:
 
     def excess(self, values: np.ndarray) -> np.ndarray:
         """How far the worst row is outside its bounds, 0 if none is.   (..., K) -> (...)"""
-        return np.maximum(np.maximum(values - self.upper, self.lower - values).max(axis=-1), 0.0)
+        outside = np.maximum(values - self.upper, self.lower - values).max(axis=-1)
+        return np.where(outside <= ROUNDING, 0.0, outside)
 
     @cached_property
     def names(self) -> list[str]:

@@ -14,8 +14,18 @@ from scipy import optimize, sparse
 from optfair.dual.penalty import Box
 
 
-def least_norm(matrix: sparse.csr_array, n_outcomes: int, box: Box, lam: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """λ of least norm with the rule of ``lam``; values: D(h), (K,)."""
+def centre(matrix: sparse.csr_array, n_outcomes: int) -> sparse.csr_array:
+    """D̃: D less its mean over outcomes in each cell. A row of zeros has the same value whatever the rule."""
+    projection = np.eye(n_outcomes) - 1.0 / n_outcomes
+    return sparse.csr_array(
+        matrix @ sparse.kron(sparse.eye_array(matrix.shape[1] // n_outcomes), projection, format="csr")
+    )
+
+
+def least_norm(
+    matrix: sparse.csr_array, n_outcomes: int, box: Box, lam: np.ndarray, values: np.ndarray, tau: float
+) -> np.ndarray:
+    """λ of least norm with the rule of ``lam``; values: D(h), (K,). tau : what scores may not change by."""
     if not lam.any():
         return lam
     residual = box.residual(lam, values)
@@ -23,17 +33,14 @@ def least_norm(matrix: sparse.csr_array, n_outcomes: int, box: Box, lam: np.ndar
     sign = np.where(values >= box.upper - slack, 1, np.where(values <= box.lower + slack, -1, np.sign(lam)))
     both = (values >= box.upper - slack) & (values <= box.lower + slack)  # an equality: either sign
     sign = np.where(both & (lam < 0), -1, sign)
-    centred = matrix @ sparse.kron(
-        sparse.eye_array(matrix.shape[1] // n_outcomes), np.eye(n_outcomes) - 1.0 / n_outcomes, format="csr"
-    )
-    centred = sparse.csr_array(centred)
+    centred = centre(matrix, n_outcomes)
     out = np.zeros_like(lam)
     pattern = abs(matrix) @ abs(centred).T  # rows that touch a common cell
     n_parts, part = sparse.csgraph.connected_components(pattern, directed=False)
     for index in (np.flatnonzero(part == p) for p in range(n_parts)):
         out[index] = _least_norm_part(centred[index].toarray(), sign[index], lam[index])
     # Keep the answer only if it is the same rule at no higher price.
-    same = np.abs(centred.T @ (out - lam)).max() <= 1e-7 * max(np.abs(centred.T @ lam).max(), 1e-300)
+    same = np.abs(centred.T @ (out - lam)).max() <= 1e-3 * tau
     return out if same and box.value(out) <= box.value(lam) + residual * np.abs(lam).sum() + 1e-12 else lam
 
 
@@ -43,12 +50,15 @@ def _least_norm_part(D: np.ndarray, sign: np.ndarray, lam: np.ndarray) -> np.nda
     active = np.flatnonzero(sign)
     if not lam.any() or len(active) == 0:
         return out
+    # Rows of rare cells are thousands of times longer: unit rows keep the system well conditioned. Its short form, by
+    # the singular values, has at most k equations; the ridge chooses the least norm.
     signed = D[active] * sign[active, None]
-    norm = float(np.abs(signed).max())
-    # The k×k Gram form keeps the system small; the ridge chooses the least norm.
-    u, s, _ = np.linalg.svd(signed / norm, full_matrices=False)
+    length = np.maximum(np.linalg.norm(signed, axis=1), 1e-300)
+    u, s, _ = np.linalg.svd(signed / length[:, None], full_matrices=False)
     keep = s > 1e-10 * s[0]
-    target = (s[keep, None] * u[:, keep].T) @ (sign[active] * lam[active])
-    system = np.concatenate([s[keep, None] * u[:, keep].T, 1e-6 * np.eye(len(active))])
-    out[active] = sign[active] * optimize.nnls(system, np.concatenate([target, np.zeros(len(active))]))[0]
+    equations = s[keep, None] * u[:, keep].T
+    target = equations @ (sign[active] * lam[active] * length)
+    system = np.concatenate([equations, 1e-7 * np.diag(length.min() / length)])
+    solution = optimize.nnls(system, np.concatenate([target, np.zeros(len(active))]))[0]
+    out[active] = sign[active] * solution / length
     return out

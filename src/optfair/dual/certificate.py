@@ -30,7 +30,8 @@ class Certificate:
 
     accuracy : plug-in accuracy. value : what was maximised, in the user's units: the accuracy, or minus the expected
     cost. upper_bound : no rule within ``tolerance + excess`` has a higher value. gap : upper_bound − value.
-    violation : the largest |gap between rates|. excess : how far the worst row is outside its bounds (0: within).
+    violation : the largest |gap between rates| among the rows asked for. excess : how far the worst row of any kind is
+    outside its bounds (0: within).
     tolerance : as asked for: a number, or one per constraint. temperature : that of the common groups.
     passes : over all rows. residual : of the KKT conditions, in units of rates. seconds, status: in words.
     """

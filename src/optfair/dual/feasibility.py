@@ -55,17 +55,13 @@ def best_mixture(
     return min(total, 1.0), q / total if total > 0 else np.full(m, 1.0 / m)
 
 
-def surely_feasible(rows: RowSet, constants: np.ndarray) -> bool:
-    """Whether some constant rule is within the bounds."""
-    candidates = np.column_stack([constants, constants.mean(axis=1)])
-    if (
-        np.all(candidates <= rows.upper[:, None] + 1e-12, axis=0)
-        & np.all(candidates >= rows.lower[:, None] - 1e-12, axis=0)
-    ).any():
-        return True
-    m = constants.shape[1]
+def surely_feasible(lower: np.ndarray, upper: np.ndarray, constants: np.ndarray) -> bool:
+    """Whether some constant rule is within the bounds.   lower, upper: (K,)   constants: (K, m)"""
     uniform = constants.mean(axis=1)
-    return best_mixture(rows.lower, rows.upper, uniform, 0.0, constants, np.zeros(m)) is not None
+    for values in (*constants.T, uniform):
+        if (values <= upper + 1e-12).all() and (values >= lower - 1e-12).all():
+            return True
+    return best_mixture(lower, upper, uniform, 0.0, constants, np.zeros(constants.shape[1])) is not None
 
 
 def prove_infeasible(posterior: Posterior, rows: RowSet, seed: int, max_passes: int) -> None:

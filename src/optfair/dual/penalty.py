@@ -33,15 +33,15 @@ class Box:
         lam = _threshold(v, step, self.lower, self.upper)
         if np.abs(lam).sum() <= self.cap:
             return lam
-        low, high = (
-            0.0,
-            float(np.max(np.abs(v) / step) + np.max(np.abs([self._finite(self.lower), self._finite(self.upper)]))),
-        )
-        for _ in range(60):  # ν by bisection: ‖λ(ν)‖₁ decreases
-            middle = 0.5 * (low + high)
-            lam = _threshold(v, step, self.lower - middle, self.upper + middle)
-            low, high = (middle, high) if np.abs(lam).sum() > self.cap else (low, middle)
-        return _threshold(v, step, self.lower - high, self.upper + high)
+        # ‖λ(ν)‖₁ is convex, decreasing and piecewise linear in ν: Newton from the left meets the cap exactly.
+        nu = 0.0
+        for _ in range(len(v) + 1):
+            over = float(np.abs(lam).sum()) - self.cap
+            if over <= 1e-12 * self.cap:
+                break
+            nu += over / float(step[lam != 0].sum())
+            lam = _threshold(v, step, self.lower - nu, self.upper + nu)
+        return lam
 
     def loosening(self, lam: np.ndarray, values: np.ndarray) -> float:
         """ν at λ: how far beyond its bounds D(h) may be because the cap is active, 0 when it is not."""
@@ -58,10 +58,6 @@ class Box:
         inside = np.maximum(np.maximum(values - upper, lower - values), 0.0)
         distance = np.where(lam > 0, np.abs(values - upper), np.where(lam < 0, np.abs(values - lower), inside))
         return float(distance.max(initial=0.0))
-
-    @staticmethod
-    def _finite(bound: np.ndarray) -> float:
-        return float(np.max(np.abs(bound[np.isfinite(bound)]), initial=0.0))
 
 
 def _threshold(v: np.ndarray, step: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

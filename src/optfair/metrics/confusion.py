@@ -49,6 +49,12 @@ class GroupConfusion:
     hard: bool
     second_moment: np.ndarray
 
+    def __repr__(self) -> str:
+        A, m = self.n_people.shape
+        kind = "labels" if self.second_moment.ndim == 3 else "probabilities"
+        people = int(self.n_people.sum())
+        return f"<GroupConfusion of {people} people, {A} groups, {m} classes, by {kind}; see .to_frame()>"
+
     @property
     def prior(self) -> np.ndarray:
         """P[a,i] = Σ_j J[a,i,j], (A, m)."""

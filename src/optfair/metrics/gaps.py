@@ -65,8 +65,8 @@ def gaps(
 ) -> pd.DataFrame:
     """One line per row of D: criterion, group, against, given, outcome, value, n, se.
 
-    n : people behind the group's side (the smaller side of a pair). se : standard error of the value; 0 where
-    everyone or no one was a hit, which is no proof of certainty: `violation_interval` allows for that.
+    n : people behind the group's side (the smaller side of a pair). se : standard error of the value; far too small
+    where a few people were all hits or none was: `violation_interval` allows for that.
     Arguments: see `violation`.
     """
     confusion = group_confusion(

@@ -33,7 +33,8 @@ from optfair.metrics.nulls import Cells, nulls_of, pooled, shrunk, size_noise, t
 class ViolationInterval:
     """`lower ≤ violation ≤ upper` with probability `level`; `value` is the violation observed.
 
-    noise_floor : a fair rule exceeds this with probability 1 − level.
+    noise_floor : a fair rule exceeds this with probability 1 − level. It is set by the smallest groups; a gap of a
+        large group can be certain below it, which is what `lower` > 0 says.
     table : the gaps with simultaneous bounds `lower`, `upper` on each |gap|.
     """
 
@@ -48,11 +49,10 @@ class ViolationInterval:
     def __str__(self) -> str:
         worst = self.table.loc[self.table["value"].abs().idxmax()]
         place = ", ".join(f"{c} {worst[c]!r}" for c in ("group", "given", "outcome") if worst[c] is not None)
-        verdict = "above" if self.value > self.noise_floor else "within"
+        verdict = "more than chance" if self.lower > 0 else "could be chance"
         return (
-            f"violation {self.value:.4f}, {self.level:.0%} interval [{self.lower:.4f}, {self.upper:.4f}]; "
-            f"{verdict} the noise floor {self.noise_floor:.4f} of a fair rule; largest gap: "
-            f"{worst['criterion']}, {place}"
+            f"violation {self.value:.4f}, {self.level:.0%} interval [{self.lower:.4f}, {self.upper:.4f}]: {verdict}; "
+            f"a fair rule stays below {self.noise_floor:.4f} (noise floor); largest gap: {worst['criterion']}, {place}"
         )
 
 
