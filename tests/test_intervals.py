@@ -200,7 +200,7 @@ def test_the_interval_carries_its_evidence():
     assert found.lower == found.table["lower"].max() and found.upper == found.table["upper"].max()
     assert found.noise_floor == pytest.approx(noise_floor(y, label, **question), rel=0.1)
     assert (found.table["lower"] <= found.table["value"].abs()).all()
-    assert "95% interval" in str(found) and "above the noise floor" in str(found) and "\n" not in str(found)
+    assert "95% interval" in str(found) and "more than chance" in str(found) and "\n" not in str(found)
     assert "table" not in repr(found)
     # the same seed, the same answer; more certainty, a wider interval
     again = group_confusion(y, label, sensitive_features=a).violation_interval(

@@ -248,7 +248,8 @@ def test_local_sketch_has_the_gradient_of_the_whole_at_lambda():
     problem = dual_problem(w=weights(0, N))
     lam = some_lambda(problem)
     values = problem.evaluate(lam).values
-    sketch = problem.local_sketch(lam, values, 40)
+    sketch = problem.local_sketch(40)
+    sketch.agree(lam, values)
     assert sketch.posterior.n <= 40
     np.testing.assert_allclose(sketch.evaluate(lam).values, values, atol=1e-12)
 

@@ -67,7 +67,7 @@ class FairRule:
             extra = None if offset is None else np.asarray(offset[part], dtype=np.float64)
             out[part] = rule_probabilities(rows.astype(np.float64), W, tau, self.share, self.constant, extra)
 
-        map_blocks(fill, len(Z), W.shape[0], n_threads(n_jobs))
+        map_blocks(fill, len(Z), 2 * W.shape[0], n_threads(n_jobs))
         return out
 
     def predict(

@@ -111,7 +111,7 @@ def assess(posterior: Posterior, probabilities: Probabilities, bound_weights: np
         soft, hard = (both.reshape(2 * m, -1) @ Z).reshape(2, m, -1)
         return soft, hard, numbers
 
-    parts = map_blocks(block, posterior.n, posterior.n_cells, posterior.n_jobs)
+    parts = map_blocks(block, posterior.n, 2 * posterior.n_cells, posterior.n_jobs)
     soft, hard, numbers = (np.sum([part[i] for part in parts], axis=0) / posterior.n for i in range(3))
     shape = (*posterior.prior.shape, m)
     return Assessment(soft.T.reshape(shape), hard.T.reshape(shape), *(float(x) for x in numbers))

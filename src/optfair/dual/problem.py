@@ -92,11 +92,11 @@ class DualProblem:
         """Shift this problem so that its D(h) at λ is ``values``, those of the problem it stands for."""
         self.shift = self.shift + values - self.evaluate(lam).values
 
-    def local_sketch(self, lam: np.ndarray, values: np.ndarray, size: int) -> DualProblem:
-        """A sample that stands for this problem near the λ last evaluated, where D(h) is ``values``.
+    def local_sketch(self, size: int) -> DualProblem:
+        """A sample that stands for this problem near the λ last evaluated, once it was made to `agree` there.
 
         Drawn ∝ (1 − max h + a little)·ℓ(x): decided rows say nothing, rare cells must be heard. It keeps this
-        problem's D, and its gradient at λ is corrected to the exact one, so only curvature is sampled.
+        problem's D, and its gradient at λ is then the exact one, so only curvature is sampled.
         """
         measure = self.posterior
         mass = self.curvature + np.float32(0.25 * self.curvature.mean() + 1e-12)
@@ -108,17 +108,8 @@ class DualProblem:
         if measure.weight is not None:
             weight = weight * measure.weight[index]
         leverage = None if self.leverage is None else self.leverage[index]
-        sketch = DualProblem(
-            measure.take(index, weight),
-            self.rows,
-            self.utility,
-            self.tau,
-            leverage,
-            self.seed,
-            matrix=self.matrix,
-        )
-        sketch.agree(lam, values)
-        return sketch
+        sample = measure.take(index, weight)
+        return DualProblem(sample, self.rows, self.utility, self.tau, leverage, self.seed, matrix=self.matrix)
 
     def _undecided(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows that carry curvature at the last evaluation, and their weights; all of them or a sample."""

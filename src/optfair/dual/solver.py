@@ -32,11 +32,12 @@ FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """A problem over all rows, and the λ at which it was evaluated last."""
+    """A problem over all rows, the λ at which it was evaluated last, and the sketch that stands for it there."""
 
     problem: DualProblem
     multipliers: np.ndarray
     state: Evaluation
+    sketch: DualProblem | None = None
 
 
 @dataclass(eq=False)
@@ -141,7 +142,8 @@ class DualSolver:
             if size > self.posterior.n // 2:
                 best = self.minimise(problem, box, start, tolerance, self.max_passes - problem.passes + before)
                 break
-            sketch = problem.local_sketch(anchor.multipliers, anchor.state.values, size)
+            sketch = anchor.sketch or problem.local_sketch(size)
+            sketch.agree(anchor.multipliers, anchor.state.values)
             trial = self.minimise(sketch, box, start, max(tolerance / 2, 0.05 * best.residual), 30)
             if trust and trial.converged and contraction * best.residual <= tolerance / 2:
                 best = replace(trial, confirmed=False)
@@ -154,10 +156,12 @@ class DualSolver:
             contraction = residual / best.residual
             if change > noise or contraction > 0.5:
                 size *= 2
+            kept = sketch if change <= noise and contraction <= 0.15 else None  # else it is worn out: draw another
             if change <= noise:
-                anchor = Anchor(problem, trial.multipliers, state)
+                anchor = Anchor(problem, trial.multipliers, state, kept)
                 best = Minimum(trial.multipliers, state, residual, residual <= tolerance)
             else:
+                anchor = replace(anchor, sketch=None)
                 problem.curvature = curvature
             start = anchor.multipliers
         self.anchor = anchor
