@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import optfair
+from optfair.errors import need_extra
 
 SOURCE = Path(optfair.__file__).parent
 # A module may import what stands before it. Several on one line do not know each other.
@@ -128,6 +129,7 @@ import sys
 import numpy, pandas, scipy.optimize, scipy.sparse, sklearn, threadpoolctl
 before = set(sys.modules)
 import optfair
+from optfair.errors import need_extra
 print(sorted({{name.partition(".")[0] for name in sys.modules.keys() - before}} & set({sorted(EXTRAS)!r})))
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
@@ -141,3 +143,13 @@ def test_the_public_names():
     for name in optfair.__all__:
         assert getattr(optfair, name).__doc__, name
     assert (SOURCE / "py.typed").exists()
+
+
+@pytest.mark.parametrize(
+    "module, extra", [("matplotlib", "plot"), ("pyarrow", "parquet"), ("torch", "torch"), ("tqdm", "cli")]
+)
+def test_a_missing_extra_says_how_to_get_it(module, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError) as error:
+        need_extra(module, "Something")
+    assert str(error.value) == f'Something needs {module}: pip install "optfair[{extra}]"'
