@@ -31,7 +31,7 @@ class InfeasibleError(ValueError):
         shown = "; ".join(self.rows[:SHOWN]) + more
         super().__init__(
             f"no rule satisfies all constraints: these rows are in conflict: {shown}. "
-            f"Widening every bound by {loosening:.3g} would do (at least {lower_bound:.3g} is needed)."
+            f"Widening every bound by {1.005 * loosening:.3g} would do (at least {0.995 * lower_bound:.3g} is needed)."
         )
 
     def __reduce__(self) -> tuple[type, tuple[list[str], float, float]]:

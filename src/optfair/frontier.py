@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,7 +104,7 @@ class Frontier:
 
 
 def pareto_mask(violation: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
-    """True where no other point has a lower-or-equal violation and a higher accuracy, or the same accuracy for less."""
+    """True where no other point is better in one and no worse in the other; of equal points, for the first alone."""
     order = np.lexsort((-accuracy, violation))
     best = np.maximum.accumulate(np.concatenate([[-np.inf], accuracy[order][:-1]]))
     mask = np.zeros(len(violation), dtype=bool)
@@ -143,6 +143,8 @@ def frontier(
     constraints = as_constraints(criterion, None, reference, outcomes, attributes)
     if not any(isinstance(wish, Constraint) for wish in constraints):
         raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
+    if any(isinstance(wish, Constraint) and isinstance(wish.tolerance, Mapping) for wish in constraints):
+        raise ValueError("criterion: a tolerance per group does not move along a frontier; give a number.")
     chosen = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
     widest = _at(constraints, 1.0)
     task = Task.prepare(posterior, widest, costs, chosen)
@@ -150,7 +152,7 @@ def frontier(
     path = _check_tolerances(tolerances, min(free.certificate.violation, 1.0))
     scorer = None if test is None else _Scorer(test, task, constraints)
     constant = _fair_constant(task)
-    value = task.scale * float(constant @ task.constant_gains()) - (task.top if task.has_costs else 0.0)
+    value = task.in_units(float(constant @ task.constant_gains()), float(posterior.prior.sum()))
     constants, unconstrained = {"train": (0.0, value)}, {"train": (free.certificate.violation, free.certificate.value)}
     if scorer is not None:
         constants["test"] = scorer.point(np.tile(constant, (len(scorer.y), 1)))
@@ -239,8 +241,7 @@ class _Scorer:
 
     def _value(self, confusion: GroupConfusion) -> float:
         task = self.task
-        utility = float((flat(confusion.tensor) * task.utility).sum())
-        return task.scale * utility - (task.top if task.has_costs else 0.0)
+        return task.in_units(float((flat(confusion.tensor) * task.utility).sum()))
 
     def score(self, rule: FairRule) -> dict[str, float]:
         confusion = self._confusion(rule.predict_proba(self.Z))

@@ -30,6 +30,8 @@ class Options:
             _check_positive("max_multiplier", self.max_multiplier)
         if self.method not in ("dual", "lp"):
             raise ValueError(f"method={self.method!r}: must be 'dual' or 'lp'.")
+        if self.method == "lp" and self.max_multiplier is not None:
+            raise ValueError("max_multiplier: the exact program has no bound on its multipliers; use method='dual'.")
         for name, least in (("max_passes", 1), ("random_state", 0)):
             value = getattr(self, name)
             if name == "random_state" and value is None:

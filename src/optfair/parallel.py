@@ -46,9 +46,14 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
+        self.controller: Any = None
+        self.reset()
+        if hasattr(os, "register_at_fork"):  # a child has neither the holder thread nor the passes that were under way
+            os.register_at_fork(after_in_child=self.reset)
+
+    def reset(self) -> None:
         self.lock = threading.Lock()
         self.users = 0
-        self.controller: Any = None
         self.holder: threading.Thread | None = None
         self.done = threading.Event()
 
@@ -58,9 +63,12 @@ class _BlasLimit:
         return self.controller.limit(limits=1, user_api="blas")
 
     def _hold(self, ready: threading.Event, done: threading.Event) -> None:
-        with self.limit():
-            ready.set()
-            done.wait()
+        try:
+            with self.limit():
+                ready.set()
+                done.wait()
+        finally:
+            ready.set()  # a limit that cannot be set must not stop the pass
 
     @contextmanager
     def __call__(self) -> Iterator[None]:

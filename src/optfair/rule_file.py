@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -139,7 +140,7 @@ def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> F
         raise RuleFileError(f"{path.name}: not a complete JSON file ({error}); save the rule again.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise RuleFileError(f"{path.name}: not a rule written by optfair.")
-    if document.get("version") != VERSION:
+    if document.get("version") != VERSION or isinstance(document["version"], bool):
         raise RuleFileError(
             f"{path.name}: has version {document.get('version')!r}, but this release reads version {VERSION}."
         )
@@ -206,24 +207,18 @@ def _fingerprint(key: bytes) -> str:
 
 
 def _find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> bytes | None:
-    """The key given, or the one beside the rule that has its fingerprint; None if there is none."""
-    if isinstance(key, str):
-        try:
-            key = bytes.fromhex((key.split() or [""])[-1])
-        except ValueError:
-            key = b""
-    if key is not None:
-        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-            raise RuleFileError(f"key: must be {KEY_BYTES} bytes.")
-        return key
+    """The key given, or the one beside the rule, that has the rule's fingerprint; None if there is none."""
     beside = _key_path(path)
-    if fingerprint is None or not beside.exists():
-        return None
-    try:
-        keys = dict(line.split() for line in beside.read_text(encoding="ascii").splitlines())
-        key = bytes.fromhex(keys[fingerprint])
-    except (KeyError, ValueError, UnicodeDecodeError):
-        key = b""
-    if len(key) != KEY_BYTES or _fingerprint(key) != fingerprint:
-        raise RuleFileError(f"{beside.name}: not the key that was written with this rule.")
-    return key
+    where = "key" if key is not None else beside.name
+    if key is None:
+        if fingerprint is None or not beside.exists():
+            return None
+        key = beside.read_text(encoding="ascii", errors="replace")
+    candidates = [key] if isinstance(key, bytes) else []
+    if isinstance(key, str):
+        with suppress(ValueError):
+            candidates = [bytes.fromhex(line.split()[-1]) for line in key.splitlines() if line.strip()]
+    for candidate in candidates:
+        if len(candidate) == KEY_BYTES and fingerprint in (None, _fingerprint(candidate)):
+            return candidate
+    raise RuleFileError(f"{where}: not the {KEY_BYTES}-byte key that was written with this rule.")

@@ -51,7 +51,8 @@ def solve(
     reference : "overall" (default) or "pairwise": what a group's rate is compared with.
     outcomes : restrict the criterion to these predicted classes. attributes : see `Constraint`.
     sample_weight : (n,). costs : (m, m) cost of predicting j (column) for a true i (row), or (n_groups, m, m); the
-        expected cost is then minimised. offset : (n, m) utility added to each row's scores.
+        expected cost is then minimised. offset : (n, m) utility added to each row's scores, in
+        units of accuracy, or of the range of ``costs``.
     temperature : "auto" (as high as ``gap`` allows; rare groups are given a higher one), a number for all cells, or an
         array (n_groups,) or (n_groups, m).
     gap : the distance to the best rule that "auto" aims at: in accuracy, or as a share of the range of ``costs``.
@@ -59,7 +60,8 @@ def solve(
     method : "dual", or "lp" for small n: the upper bound and the multipliers are then those of the exact program.
     start : a rule for a similar problem, whose multipliers are the starting point.
     max_passes : cap on passes over all rows at one temperature. n_jobs : threads (None: all cores).
-    random_state : seed of the samples and of the key of hashed decisions (None: a fresh secret key).
+    random_state : seed of the samples and of the key of hashed decisions; a seeded key can be guessed, so leave it out
+        (a fresh secret key) where people could gain by predicting their answer.
     """
     clock = time.perf_counter()
     posterior = check_posterior(Z, groups, classes, sample_weight, offset, n_jobs)

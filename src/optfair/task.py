@@ -97,8 +97,14 @@ class Task:
         outside = np.maximum(self.constants[:, 0] - self.rows.upper, self.rows.lower - self.constants[:, 0])
         broken = np.flatnonzero(self.fixed & (outside > ROUNDING))
         if len(broken):
-            distance = float(outside[broken].max())
-            raise InfeasibleError([self.rows.names[k] for k in broken], distance, distance)
+            enough = needed = float(outside[broken].max())
+            names = [self.rows.names[k] for k in broken]
+            wider = replace(self.rows, lower=self.rows.lower - needed, upper=self.rows.upper + needed)
+            try:
+                prove_infeasible(self.posterior, wider, self.solver.seed, self.solver.max_passes)
+            except InfeasibleError as more:
+                names, enough, needed = names + more.rows, enough + more.loosening, needed + more.lower_bound
+            raise InfeasibleError(names, enough, needed)
 
     def _maybe_unconstrained(self, free: _Draft) -> bool:
         """Whether the unconstrained rule looks fair enough on the sketch to be looked at on all rows."""
@@ -113,9 +119,14 @@ class Task:
         lam = self._starting_point(start)
         shape, tau = self._temperatures(options)
         if options.method == "lp":
-            lam = bound_lam = solve_exact(self.posterior, self.rows, self.utility).multipliers
+            try:
+                lam = bound_lam = solve_exact(self.posterior, self.rows, self.utility).multipliers
+            except InfeasibleError:
+                prove_infeasible(self.posterior, self.rows, options.seed, options.max_passes)
+                raise
             tau = LAST_TAU if tau is None else tau
         box, tolerance = self._aim(options, self.scale * float(np.abs(lam).sum()))
+        lam = lam * min(1.0, box.cap / max(float(np.abs(lam).sum()), 1e-300))
         solver, minimum, passes = self.solver, None, 0
         if start is not None and lam.any():
             # Neighbours on a path share their temperature, and the local sketches of the polish bridge the rest.
@@ -146,6 +157,9 @@ class Task:
             capped = np.abs(lam).sum() >= 0.99 * box.cap and not minimum.converged  # cooling would not help
             if tau is not None or not wide or tau_now <= LAST_TAU or capped:
                 return rule
+            # Prices above the one expected make the margin dear too.
+            aimed, tolerance = self._aim(options, self.scale * float(np.abs(lam).sum()))
+            box = replace(aimed, cap=box.cap)
             lam, tau_now, used = solver.cool(box, lam, shape, max(tau_now / 4, LAST_TAU), tolerance, options.gap)
             minimum, more = solver.polish(box, lam, shape * tau_now, tolerance)
             passes += used + more
@@ -157,10 +171,10 @@ class Task:
         """
         lower, upper = self.rows.lower, self.rows.upper
         half = np.where(np.isfinite(lower) & np.isfinite(upper), (upper - lower) / 2, 1.0)
-        most = 0.25 * options.gap / np.clip(price or 2.5, 0.25, 2.5)
+        most = 0.25 * options.gap / np.clip(price or 2.5, 0.25, 1e3)
         margin = np.where(self.fixed, 0.0, np.minimum(most, 0.01 * half))
         noise = 2e-6 if self.posterior.rows(slice(0, 1)).dtype == np.float32 else 1e-8
-        tolerance = max(float(margin[margin > 0].min(initial=most)), noise)
+        tolerance = max(float(margin[margin > 0].min(initial=1e-6 if (half == 0).any() else most)), noise)
         lower, upper = lower + margin, upper - margin
         if options.max_multiplier is not None:
             return Box(lower, upper, options.max_multiplier / self.scale), tolerance
@@ -231,7 +245,7 @@ class Task:
         bound = upper_bound(found, rows, bound_lam, excess)
         if bound - utility > 0.1:  # λ proves little: the unconstrained optimum is a bound too
             bound = min(bound, assess(self.posterior, draft.probabilities, self.utility).top)
-        value, bound = (self.scale * x - (self.top if self.has_costs else 0.0) for x in (utility, bound))
+        value, bound = (self.in_units(x, float(self.posterior.prior.sum())) for x in (utility, bound))
         A, m = self.posterior.prior.shape
         certificate = Certificate(
             accuracy=accuracy(found.confusion),
@@ -269,6 +283,10 @@ class Task:
         if best is None or best[0] * (utility - float(best[1] @ gains)) > gap:
             return None
         return replace(draft, share=best[0], constant=best[1])
+
+    def in_units(self, utility: float, mass: float = 1.0) -> float:
+        """A utility in the user's units: the accuracy, or minus the expected cost over people of that total mass."""
+        return self.scale * utility - (self.top * mass if self.has_costs else 0.0)
 
     def constant_gains(self) -> np.ndarray:
         """Expected utility of giving everybody class j, (m,)."""

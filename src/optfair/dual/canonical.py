@@ -41,7 +41,8 @@ def least_norm(
         out[index] = _least_norm_part(centred[index].toarray(), sign[index], lam[index])
     # Keep the answer only if it is the same rule at no higher price.
     same = np.abs(centred.T @ (out - lam)).max() <= 1e-3 * tau
-    return out if same and box.value(out) <= box.value(lam) + residual * np.abs(lam).sum() + 1e-12 else lam
+    cheaper = box.value(out) <= box.value(lam) + residual * np.abs(lam).sum() + 1e-12
+    return out if same and cheaper and np.abs(out).sum() <= max(box.cap, np.abs(lam).sum()) else lam
 
 
 def _least_norm_part(D: np.ndarray, sign: np.ndarray, lam: np.ndarray) -> np.ndarray:

@@ -37,16 +37,19 @@ def solve_exact(posterior: Posterior, rows: RowSet, utility: np.ndarray, time_li
     D = rows.matrix(posterior.prior).toarray().reshape(K, posterior.n_cells, m)
     G = np.einsum("xc,kcj->kxj", Z * weight[:, None] / n, D, optimize=True).reshape(K, n * m)
     up, low = np.isfinite(rows.upper), np.isfinite(rows.lower)
-    result = optimize.linprog(
-        -(gain * weight[:, None] / n).ravel(),
+    program = dict(
+        c=-(gain * weight[:, None] / n).ravel(),
         A_ub=sparse.csr_array(np.concatenate([G[up], -G[low]])),
         b_ub=np.concatenate([rows.upper[up], -rows.lower[low]]),
         A_eq=sparse.kron(sparse.eye_array(n), np.ones((1, m)), format="csr"),
         b_eq=np.ones(n),
         bounds=(0, None),
         method="highs",
-        options={} if time_limit is None else {"time_limit": time_limit},
     )
+    limit = {} if time_limit is None else {"time_limit": time_limit}
+    result = optimize.linprog(**program, options=limit)
+    if result.status == 4:  # numerical trouble, mostly at tolerance 0: presolve is the usual culprit
+        result = optimize.linprog(**program, options=limit | {"presolve": False})
     if result.status == 2:
         raise InfeasibleError(rows.names, np.nan, 0.0)
     if result.status == 1:
@@ -54,6 +57,7 @@ def solve_exact(posterior: Posterior, rows: RowSet, utility: np.ndarray, time_li
     if not result.success:
         raise RuntimeError(f"HiGHS: {result.message}")
     multipliers = np.zeros(K)
-    multipliers[up] -= result.ineqlin.marginals[: up.sum()]
-    multipliers[low] += result.ineqlin.marginals[up.sum() :]
+    marginals = np.minimum(result.ineqlin.marginals, 0.0)  # HiGHS leaves some at +1e-12
+    multipliers[up] -= marginals[: up.sum()]
+    multipliers[low] += marginals[up.sum() :]
     return Exact(-float(result.fun), result.x.reshape(n, m), multipliers)
