@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,6 @@ class Task:
     top: float
     has_costs: bool
     solver: DualSolver
-    constants: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.matrix = self.rows.matrix(self.posterior.prior)
@@ -157,9 +156,9 @@ class Task:
             capped = np.abs(lam).sum() >= 0.99 * box.cap and not minimum.converged  # cooling would not help
             if tau is not None or not wide or tau_now <= LAST_TAU or capped:
                 return rule
-            # Prices above the one expected make the margin dear too.
-            aimed, tolerance = self._aim(options, self.scale * float(np.abs(lam).sum()))
-            box = replace(aimed, cap=box.cap)
+            if box.cap < LAST_CAP or np.isinf(box.cap):  # else the margin was given up already
+                # Prices above the one expected make the margin dear too.
+                box, tolerance = self._aim(options, self.scale * float(np.abs(lam).sum()))
             lam, tau_now, used = solver.cool(box, lam, shape, max(tau_now / 4, LAST_TAU), tolerance, options.gap)
             minimum, more = solver.polish(box, lam, shape * tau_now, tolerance)
             passes += used + more

@@ -8,7 +8,7 @@ multiplier ν is a uniform loosening: the capped problem is the one with bounds 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,9 +24,6 @@ class Box:
         up, down = np.maximum(lam, 0), np.maximum(-lam, 0)
         terms = np.where(up > 0, self.upper, 0) * up - np.where(down > 0, self.lower, 0) * down
         return float(terms.sum())
-
-    def loosened(self, by: float) -> Box:
-        return replace(self, lower=self.lower - by, upper=self.upper + by)
 
     def prox(self, v: np.ndarray, step: np.ndarray) -> np.ndarray:
         """argmin_λ σ(λ) + Σ (λ − v)²/(2 step) subject to ‖λ‖₁ ≤ cap.   v, step: (K,)"""
