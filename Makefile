@@ -14,7 +14,7 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,cli,test]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,test]"
 	@touch $@
 
 # --clear, so that nothing but the core is ever left in this environment.

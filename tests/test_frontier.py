@@ -11,7 +11,7 @@ from problems import aware, blind
 
 import optfair
 from optfair import Constraint, Frontier, MinimumRate, Ratio, metrics
-from optfair.frontier import pareto_mask
+from optfair.path import pareto_mask
 
 CASES = {"dp": (blind, "overall"), "eo": (aware, "overall"), "oae": (blind, "pairwise"), "meo": (blind, "overall")}
 

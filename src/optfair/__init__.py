@@ -1,12 +1,20 @@
 """optfair: classifiers with many classes, fair to many groups, at the least cost in accuracy, with proof."""
 
-from optfair import metrics
-from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
-from optfair.errors import InfeasibleError, OptFairWarning, RuleFileError
-from optfair.frontier import Frontier, frontier
-from optfair.rule import FairRule
-from optfair.rule_file import load_rule
-from optfair.solve import solve
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optfair import metrics
+    from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
+    from optfair.errors import InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
+    from optfair.model_file import load_model
+    from optfair.path import Frontier, frontier
+    from optfair.post import OptFairPost
+    from optfair.rule import FairRule
+    from optfair.rule_file import load_rule
+    from optfair.solving import solve
 
 __version__ = "0.1.0.dev0"
 
@@ -16,12 +24,41 @@ __all__ = [
     "Frontier",
     "InfeasibleError",
     "MinimumRate",
+    "ModelFileError",
+    "OptFairPost",
     "OptFairWarning",
     "Ratio",
     "Rows",
     "RuleFileError",
     "frontier",
+    "load_model",
     "load_rule",
     "metrics",
     "solve",
 ]
+
+# Where each name lives. They are imported when first asked for: scikit-learn and its scipy.stats take a second.
+_HOME = {
+    "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
+    "errors": ("InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
+    "path": ("Frontier", "frontier"),
+    "model_file": ("load_model",),
+    "post": ("OptFairPost",),
+    "rule": ("FairRule",),
+    "rule_file": ("load_rule",),
+    "solving": ("solve",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "metrics":
+        return importlib.import_module("optfair.metrics")
+    for module, names in _HOME.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f"optfair.{module}"), name)
+            return value
+    raise AttributeError(f"module 'optfair' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

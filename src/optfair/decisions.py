@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -75,17 +75,45 @@ def uniforms(secret: bytes, people: Iterable[bytes]) -> np.ndarray:
     return np.array(numbers, dtype=np.float64) * 2.0**-53
 
 
-def hashed_decisions(h: np.ndarray, rows: np.ndarray, keys: Any, secret: bytes) -> np.ndarray:
-    """Class positions, (n,). Only undecided rows are hashed.   h: (n, m)   rows: (n, A·m)"""
+def check_decision(decision: str, keys: Any, random_state: Any) -> None:
+    """The way to decide, and that the arguments belong to it."""
+    if decision not in DECISIONS:
+        raise ValueError(f"decision={decision!r}: must be one of {', '.join(map(repr, DECISIONS))}.")
+    if keys is not None and decision != "hashed":
+        raise ValueError(f"keys: only decision='hashed' uses them; got decision={decision!r}.")
+    if random_state is not None and decision != "sampled":
+        raise ValueError(f"random_state: only decision='sampled' draws; got decision={decision!r}.")
+
+
+def decide(
+    h: np.ndarray,
+    decision: str,
+    people: Callable[[np.ndarray], Iterable[bytes]],
+    keys: Any = None,
+    random_state: Any = None,
+    secret: bytes | None = None,
+) -> np.ndarray:
+    """Class positions, (n,), of probabilities h (n, m); ``people(index)`` are bytes that identify the rows in index."""
+    if decision == "argmax":
+        return first_best(h.T)
+    if decision == "sampled":
+        return choose(h, np.random.default_rng(random_state).random(len(h)))
     chosen = h.argmax(axis=1)
-    open_rows = np.flatnonzero(h.max(axis=1) < 1.0)
-    if keys is None:
-        people: Iterable[bytes] = (row.tobytes() for row in _canonical(rows[open_rows]))
-    else:
-        people = (b"k" + _person(keys[i]) for i in open_rows)
-    if len(open_rows):
-        chosen[open_rows] = choose(h[open_rows], uniforms(secret, people))
+    undecided = np.flatnonzero(h.max(axis=1) < 1.0)
+    if len(undecided):
+        if secret is None:
+            raise ValueError(
+                "decision='hashed': this rule was loaded without its key. Keep the .key file beside the rule, pass it "
+                "as key= when loading, or use decision='argmax' or 'sampled'."
+            )
+        who = people(undecided) if keys is None else (b"k" + _person(keys[i]) for i in undecided)
+        chosen[undecided] = choose(h[undecided], uniforms(secret, who))
     return chosen
+
+
+def posterior_people(rows: np.ndarray) -> Iterable[bytes]:
+    """People known by their row of Z alone, (k, A·m)."""
+    return (row.tobytes() for row in _canonical(rows))
 
 
 def check_keys(keys: Any, n: int) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 SHOWN = 6
-_EXTRA_OF = {"matplotlib": "plot", "pyarrow": "parquet", "torch": "torch", "tqdm": "cli"}
+_EXTRA_OF = {"matplotlib": "plot", "pyarrow": "parquet", "torch": "torch", "tqdm": "cli", "skops": "save"}
 
 
 class OptFairWarning(UserWarning):
@@ -52,6 +52,10 @@ def warn_empty(names: Sequence[str]) -> None:
 
 class RuleFileError(ValueError):
     """A rule file that is truncated, altered, or of a version this release does not know."""
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be read, or that holds types nobody has said they trust."""
 
 
 def need_extra(module: str, caller: str) -> ModuleType:

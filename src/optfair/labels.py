@@ -85,6 +85,17 @@ def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name:
     return np.array([place[label] for label in labels], dtype=np.intp)[codes]
 
 
+def match_groups(
+    sensitive_features: Any, groups: pd.Index, n: int, *, missing: str = "error", unseen: str = "error"
+) -> np.ndarray:
+    """codes[row] of known ``groups``, (n,). unseen : what a group not among them gets: "error", or "blind" (−1)."""
+    codes, names = encode_groups(sensitive_features, n, missing=missing)
+    if unseen == "error":
+        return recode(codes, list(names), groups, "sensitive_features", "the groups seen in fit")
+    place = {name: position for position, name in enumerate(groups)}
+    return np.array([place.get(name, -1) for name in names], dtype=np.intp)[codes]
+
+
 def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:
     """Given names (`classes=`, `groups=`) as an index without repetitions."""
     if isinstance(names, (str, bytes, Set, Mapping)) or not isinstance(names, Iterable):

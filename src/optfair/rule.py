@@ -85,26 +85,14 @@ class FairRule:
         decision : "hashed" (the same person always gets the same answer; the person is ``keys[i]`` if given, else the
         row of Z rounded to float32), "argmax" (the likeliest class), "sampled" (drawn with ``random_state``).
         """
-        if decision not in decisions.DECISIONS:
-            raise ValueError(f"decision={decision!r}: must be one of {', '.join(map(repr, decisions.DECISIONS))}.")
-        if keys is not None and decision != "hashed":
-            raise ValueError(f"keys: only decision='hashed' uses them; got decision={decision!r}.")
-        if random_state is not None and decision != "sampled":
-            raise ValueError(f"random_state: only decision='sampled' draws; got decision={decision!r}.")
+        decisions.check_decision(decision, keys, random_state)
         Z = check_rows(Z, self.shape)
         keys = decisions.check_keys(keys, len(Z))
         h = self.predict_proba(Z, offset=offset, n_jobs=n_jobs)
-        if decision == "argmax":
-            chosen = decisions.first_best(h.T)
-        elif decision == "sampled":
-            chosen = decisions.choose(h, np.random.default_rng(random_state).random(len(h)))
-        else:
-            if self.key is None and (h.max(axis=1) < 1.0).any():
-                raise ValueError(
-                    "decision='hashed': this rule was loaded without its key. Keep the .key file beside the rule, pass "
-                    "load_rule(..., key=...), or use decision='argmax' or 'sampled'."
-                )
-            chosen = decisions.hashed_decisions(h, Z.reshape(len(Z), Z.shape[1] * Z.shape[2]), keys, self.key or b"")
+        flat_rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
+        chosen = decisions.decide(
+            h, decision, lambda index: decisions.posterior_people(flat_rows[index]), keys, random_state, self.key
+        )
         return self.classes.to_numpy()[chosen]
 
     def save(self, path: Any) -> None:

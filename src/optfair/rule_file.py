@@ -31,12 +31,12 @@ FORMAT, VERSION = "optfair rule", 1
 Proof = TypeVar("Proof", Certificate, Determinism)
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write beside the target, then rename: a reader sees the old file or the new one, whole."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, mode)
@@ -99,11 +99,10 @@ def _checksum(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
-    """Write ``rule`` to ``path`` and its key to ``path`` + ".key"."""
-    path = Path(path)
+def rule_content(rule: FairRule) -> dict[str, Any]:
+    """The rule without its key, as what JSON can hold; `rule_from` is the way back."""
     certificate = {name: _encode(value) for name, value in asdict(rule.certificate).items()}
-    content = {
+    return {
         "weights": rule.weights.tolist(),
         "temperatures": rule.temperatures.tolist(),
         "share": rule.share,
@@ -115,15 +114,24 @@ def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
         "key": None if rule.key is None else _fingerprint(rule.key),
         "determinism": {name: _encode(value) for name, value in asdict(rule.determinism).items()},
     }
+
+
+def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
+    """Write ``rule`` to ``path`` and its key to ``path`` + ".key"."""
+    path, content = Path(path), rule_content(rule)
     document = {"format": FORMAT, "version": VERSION, "sha256": _checksum(content), "rule": content}
     text = json.dumps(document, indent=1, allow_nan=False)
+    write_with_key(path, (text + "\n").encode(), rule.key)
+
+
+def write_with_key(path: Path, content: bytes, key: bytes | None) -> None:
+    """Write a file, and the secret key beside it as ``path`` + ".key", readable by the owner only."""
     beside = _key_path(path)
-    line = "" if rule.key is None else f"{_fingerprint(rule.key)} {rule.key.hex()}\n"
+    line = b"" if key is None else f"{_fingerprint(key)} {key.hex()}\n".encode()
     if line:
         # The old rule's key stays until the new rule is in place: at no moment is a rule without its key.
-        old = beside.read_text(encoding="ascii", errors="replace") if beside.exists() else ""
-        write_atomically(beside, line + old, mode=0o600)
-    write_atomically(path, text + "\n")
+        write_atomically(beside, line + (beside.read_bytes() if beside.exists() else b""), mode=0o600)
+    write_atomically(path, content)
     if line:
         write_atomically(beside, line, mode=0o600)
 
@@ -148,15 +156,15 @@ def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> F
     try:
         if document["sha256"] != _checksum(content):
             raise RuleFileError(f"{path.name}: its content does not match its checksum; it was altered or damaged.")
-        rule, fingerprint = _rule(content), content["key"]
+        rule, fingerprint = rule_from(content), content["key"]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, RuleFileError) and "checksum" in str(error):
             raise
         raise RuleFileError(f"{path.name}: a part of the rule is missing or malformed ({error}).") from None
-    return replace(rule, key=_find_key(path, fingerprint, key))
+    return replace(rule, key=find_key(path, fingerprint, key))
 
 
-def _rule(content: dict[str, Any]) -> FairRule:
+def rule_from(content: dict[str, Any]) -> FairRule:
     weights = np.array(content["weights"], dtype=np.float64)
     groups, classes = _decode_index(content["groups"]), _decode_index(content["classes"])
     temperatures = np.array(content["temperatures"], dtype=np.float64)
@@ -206,7 +214,7 @@ def _fingerprint(key: bytes) -> str:
     return hashlib.blake2b(key, digest_size=8, person=b"optfair key").hexdigest()
 
 
-def _find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> bytes | None:
+def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> bytes | None:
     """The key given, or the one beside the rule, that has the rule's fingerprint; None if there is none."""
     beside = _key_path(path)
     where = "key" if key is not None else beside.name

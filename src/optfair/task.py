@@ -53,7 +53,15 @@ class Task:
 
     def with_constraints(self, constraints: Sequence[AnyConstraint]) -> Task:
         """The same task with other bounds: the sketch and all that depends on D alone is kept."""
-        rows = compile_rows(constraints, self.posterior.groups, self.posterior.classes, self.posterior.prior)
+        return self._with_rows(
+            compile_rows(constraints, self.posterior.groups, self.posterior.classes, self.posterior.prior)
+        )
+
+    def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> Task:
+        """The same rows with other bounds, (K,) each."""
+        return self._with_rows(replace(self.rows, lower=lower, upper=upper))
+
+    def _with_rows(self, rows: RowSet) -> Task:
         other = replace(self, rows=rows, solver=copy.copy(self.solver))
         other.solver.rows = rows
         return other

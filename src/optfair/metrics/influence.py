@@ -7,10 +7,13 @@ function of h:
     B_k[a,i]·h,   B_k[a,i,j] = Σ_r C_kr (N_r[a,i,j] − r G_r[a,i]) / (G_r·P),
     cov(D) = Σ_{a,i} B[a,i] S[a,i] B[a,i]ᵀ.
 
-Group sizes are random here, as they are for who draws a sample from a population.
+Group sizes are random here, as they are for who draws a sample from a population. A user's own row E·vec(J) is such
+a rate too, among everybody: J sums to 1 (`as_rates`).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +22,25 @@ from optfair.constraints import RowSet
 
 # Entries of a temporary: 160 MB of float64 at most, whatever the number of groups and classes.
 MAX_ENTRIES = 20_000_000
+
+
+def as_rates(rows: RowSet) -> RowSet:
+    """The same rows, every one a combination of rates: E_k·vec(J) = E_k·vec(J) / ΣP, whose mass ΣP = 1 is everybody.
+
+    So a row of weighted people is a ratio of sums, as it should be, and a constant row has no error.
+    """
+    own = np.flatnonzero(np.diff(rows.combination.indptr) == 0)
+    if not len(own):
+        return rows
+    K, n_cells = len(rows), rows.conditions.shape[1]
+    place = sparse.csr_array((np.ones(len(own)), (own, np.arange(len(own)))), shape=(K, len(own)))
+    return replace(
+        rows,
+        combination=sparse.csr_array(sparse.hstack([rows.combination, place])),
+        hits=sparse.csr_array(sparse.vstack([rows.hits, rows.own[own]])),
+        conditions=sparse.csr_array(sparse.vstack([rows.conditions, np.ones((len(own), n_cells))])),
+        own=sparse.csr_array(rows.own.shape),
+    )
 
 
 def rate_influence(rows: RowSet, tensor: np.ndarray) -> sparse.csr_array:
@@ -51,7 +73,10 @@ def row_variances(combination: sparse.csr_array, influence: sparse.csr_array, bl
 
 
 def people_behind(rows: RowSet, n_people: np.ndarray) -> np.ndarray:
-    """The fewest people behind any rate of each row, (K,): for gaps to the overall rate, the group."""
+    """The fewest people behind any rate of each row, (K,): for gaps to the overall rate, the group.
+
+    Every row must be a combination of rates.
+    """
     per_rate = rows.conditions @ n_people.ravel()
     C = rows.combination
     return np.minimum.reduceat(per_rate[C.indices], C.indptr[:-1]).astype(int)

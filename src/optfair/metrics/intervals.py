@@ -130,7 +130,7 @@ def floor_of(
     **question: Any,
 ) -> float:
     """`noise_floor` of data that are already counted."""
-    _check(level, n_replicates)
+    check_replicates(level, n_replicates)
     rows = gap_rows(confusion, criterion, **question)
     largest, _ = _null_maxima(confusion, rows, np.ones(len(rows)), n_replicates, np.random.default_rng(random_state))
     return min(float(np.quantile(largest, level)), 1.0)  # the Gaussian of a tiny cell knows no bounds
@@ -146,9 +146,37 @@ def interval_of(
     **question: Any,
 ) -> ViolationInterval:
     """`violation_interval` of data that are already counted."""
-    _check(level, n_replicates)
-    rng = np.random.default_rng(random_state)
+    check_replicates(level, n_replicates)
     rows = gap_rows(confusion, criterion, **question)
+    found = margins(confusion, rows, level, n_replicates, random_state)
+    table = gap_table(confusion, rows)
+    size = table["value"].abs().to_numpy()
+    lower, upper = np.clip(size - found.width, 0, 1), np.clip(size + found.width, 0, 1)
+    return ViolationInterval(
+        value=float(size.max()),
+        lower=float(lower.max()),
+        upper=float(upper.max()),
+        level=float(level),
+        noise_floor=found.noise_floor,
+        n_replicates=int(n_replicates),
+        table=table.assign(lower=lower, upper=upper),
+    )
+
+
+@dataclass(frozen=True)
+class Margins:
+    """width : (K,) t s_k, simultaneous over the rows. noise_floor : quantile of max_k |D*_k| at the nulls."""
+
+    width: np.ndarray
+    noise_floor: float
+
+
+def margins(confusion: GroupConfusion, rows: RowSet, level: float, n_replicates: int, random_state: Any = 0) -> Margins:
+    """|D̂_k − D_k| ≤ width_k for all K rows, of any kind, with probability `level`.
+
+    Rows that speak of no criterion have no null, and the standard error of the observed rates alone.
+    """
+    rng = np.random.default_rng(random_state)
     s = confusion.moments.sum((2, 3))[..., None, None]  # Σw²/(Σw)² of each cell
 
     cells = shrunk(confusion)
@@ -164,19 +192,7 @@ def interval_of(
     largest, null_ratio = _null_maxima(confusion, rows, scale, n_replicates, rng)
     ratio = _maxima(_own_noise(confusion, rows, cells, influence, between, n_replicates, rng), scale)[1]
     t = max(np.quantile(ratio, level), np.quantile(null_ratio, level))
-
-    table = gap_table(confusion, rows)
-    size = table["value"].abs().to_numpy()
-    lower, upper = np.clip(size - t * scale, 0, 1), np.clip(size + t * scale, 0, 1)
-    return ViolationInterval(
-        value=float(size.max()),
-        lower=float(lower.max()),
-        upper=float(upper.max()),
-        level=float(level),
-        noise_floor=min(float(np.quantile(largest, level)), 1.0),
-        n_replicates=int(n_replicates),
-        table=table.assign(lower=lower, upper=upper),
-    )
+    return Margins(t * scale, min(float(np.quantile(largest, level)), 1.0))
 
 
 def _null_maxima(
@@ -217,7 +233,7 @@ def _maxima(batches: Iterable[np.ndarray], scale: np.ndarray) -> tuple[np.ndarra
     return np.concatenate(absolute), np.concatenate(relative)
 
 
-def _check(level: float, n_replicates: int) -> None:
+def check_replicates(level: float, n_replicates: int) -> None:
     if not 0 < level < 1:
         raise ValueError(f"level={level!r}: must be between 0 and 1, e.g. 0.95.")
     if int(n_replicates) != n_replicates or n_replicates < 20:

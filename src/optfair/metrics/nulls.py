@@ -7,6 +7,7 @@ A criterion says that some coarse outcome o has the same distribution in every g
     oae       o = 1[Ŷ=Y]         among everybody
     meo, j    o = 1[Ŷ=j]         among Y=j, and among Y≠j
 
+Ratios and minima speak of the same rates, and have the noise of the same null; a user's own rows have none.
 So a null is a partition `pool` of the true classes and an indicator T[i,j,o]. Pooled over groups it has rates
 q_pool and a covariance V_pool; E spreads a coarse outcome evenly over the predictions it stands for (the rows
 of D do not see how). Cells are drawn with sizes fixed: multinomial counts for unweighted labels, otherwise
@@ -30,6 +31,12 @@ from optfair.metrics.confusion import GroupConfusion
 from optfair.metrics.influence import MAX_ENTRIES
 
 PSEUDO_PEOPLE = 4.0
+# Rows whose rates are those of another criterion.
+KIND = {
+    "eop": "eo",
+    **{f"{criterion} ratio": kind for criterion, kind in (("dp", "dp"), ("eop", "eo"), ("eo", "eo"), ("oae", "oae"))},
+    **{f"minimum {rate}": kind for rate, kind in (("selection", "dp"), ("recall", "eo"), ("accuracy", "oae"))},
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Cells:
 
 
 def nulls_of(rows: RowSet, classes: list) -> list[Null]:
-    """The nulls of the rows, each row in exactly one."""
+    """The nulls of the rows: each row in exactly one, a user's own rows in none."""
     m = len(classes)
     fine, diagonal = np.eye(m), np.eye(m)[..., None]
     kinds: dict[object, tuple[np.ndarray, np.ndarray]] = {
@@ -68,10 +75,14 @@ def nulls_of(rows: RowSet, classes: list) -> list[Null]:
         column = np.broadcast_to(fine[:, j, None], (m, m, 1))
         kinds["meo", name] = ((np.arange(m) != j).astype(int), np.concatenate([column, 1 - column], axis=2))
     members: dict[object, list[int]] = {}
-    for k, (criterion, outcome) in enumerate(zip(rows.table["criterion"], rows.table["outcome"], strict=True)):
-        kind: object = {"eop": "eo", "meo": ("meo", outcome)}.get(criterion, criterion)
-        if criterion == "meo" and m == 2:
-            kind = "eo"  # the same statement, and one draw serves both outcomes
+    for k, (criterion, group, outcome) in enumerate(
+        zip(*(rows.table[c] for c in ("criterion", "group", "outcome")), strict=True)
+    ):
+        if group is None:
+            continue  # a user's own, whatever its name
+        kind: object = KIND.get(criterion, criterion)
+        if criterion == "meo":  # with two classes the same statement as eo, and one draw serves both outcomes
+            kind = "eo" if m == 2 else ("meo", outcome)
         members.setdefault(kind, []).append(k)
     return [Null(np.array(k), *kinds[kind]) for kind, k in members.items()]
 

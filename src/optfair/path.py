@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,18 +141,25 @@ def frontier(
     """
     posterior = check_posterior(Z, groups, classes, sample_weight, None, n_jobs)
     constraints = as_constraints(criterion, None, reference, outcomes, attributes)
-    if not any(isinstance(wish, Constraint) for wish in constraints):
-        raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
-    if any(isinstance(wish, Constraint) and isinstance(wish.tolerance, Mapping) for wish in constraints):
-        raise ValueError("criterion: a tolerance per group does not move along a frontier; give a number.")
     chosen = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
-    widest = _at(constraints, 1.0)
-    task = Task.prepare(posterior, widest, costs, chosen)
-    free = task.unconstrained(chosen, widest)
+    task = Task.prepare(posterior, widest(constraints), costs, chosen)
+    return tolerance_path(task, constraints, tolerances, chosen, test)
+
+
+def tolerance_path(
+    task: Task,
+    constraints: Sequence[AnyConstraint],
+    tolerances: int | Sequence[float],
+    options: Options,
+    test: tuple[Any, ...] | None = None,
+    solve: Callable[[Task, Sequence[AnyConstraint], FairRule | None], FairRule] | None = None,
+) -> Frontier:
+    """The frontier of a task prepared for the `widest` bounds. solve : how, if not by the task itself."""
+    free = task.unconstrained(options, widest(constraints))
     path = _check_tolerances(tolerances, min(free.certificate.violation, 1.0))
     scorer = None if test is None else _Scorer(test, task, constraints)
     constant = _fair_constant(task)
-    value = task.in_units(float(constant @ task.constant_gains()), float(posterior.prior.sum()))
+    value = task.in_units(float(constant @ task.constant_gains()), float(task.posterior.prior.sum()))
     constants, unconstrained = {"train": (0.0, value)}, {"train": (free.certificate.violation, free.certificate.value)}
     if scorer is not None:
         constants["test"] = scorer.point(np.tile(constant, (len(scorer.y), 1)))
@@ -161,14 +168,14 @@ def frontier(
     lines = []
     for tolerance in path:
         clock = time.perf_counter()
-        wishes = _at(constraints, tolerance)
-        task = task.with_constraints(wishes)
-        rule = task.solve(chosen, wishes, rules[-1] if rules else None, clock)
+        wishes = with_tolerance(constraints, tolerance)
+        task, start = task.with_constraints(wishes), rules[-1] if rules else None
+        rule = solve(task, wishes, start) if solve is not None else task.solve(options, wishes, start, clock)
         c = rule.certificate
         line = {
             "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
             "upper_bound": c.upper_bound, "gap": c.gap, "excess": c.excess, "price": _price(rule),
-            "temperature": c.temperature, "seconds": c.seconds,
+            "temperature": c.temperature, "seconds": time.perf_counter() - clock,
         }  # fmt: skip
         if scorer is not None:
             line |= scorer.score(rule)
@@ -176,10 +183,20 @@ def frontier(
         lines.append(line)
     table = pd.DataFrame(lines)
     table.insert(10, "pareto", pareto_mask(table["violation"].to_numpy(), table["value"].to_numpy()))
-    return Frontier(table, tuple(rules), constants, unconstrained, costs is not None)
+    return Frontier(table, tuple(rules), constants, unconstrained, task.has_costs)
 
 
-def _at(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
+def widest(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
+    """The constraints at the loosest end of a path, which must have a tolerance to move."""
+    if not any(isinstance(wish, Constraint) for wish in constraints):
+        raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
+    if any(isinstance(wish, Constraint) and isinstance(wish.tolerance, Mapping) for wish in constraints):
+        raise ValueError("criterion: a tolerance per group does not move along a frontier; give a number.")
+    return with_tolerance(constraints, 1.0)
+
+
+def with_tolerance(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
+    """The same constraints, gaps at most ``tolerance``; ratios, minimum rates and own rows stay."""
     return [replace(wish, tolerance=tolerance) if isinstance(wish, Constraint) else wish for wish in constraints]
 
 

@@ -1,0 +1,216 @@
+"""What every fair classifier shares: people at the door, groups from either side, answers at the end.
+
+Sub-classes set ``classes_`` and ``groups_`` in `fit`, and have the parameters ``sensitive_features``, ``awareness``,
+``missing``, ``unseen``, ``decision`` and ``random_state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, validate_data
+
+from optfair import decisions
+from optfair.features import as_table, drop_columns, has_columns, read_groups, take_rows
+from optfair.labels import check_same_rows, check_weights, encode_classes, encode_groups, match_groups, object_array
+from optfair.people import row_bytes
+
+CHOICES = {
+    "awareness": ("blind", "aware"),
+    "decision": decisions.DECISIONS,
+    "missing": ("error", "group"),
+    "unseen": ("error", "blind"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Those a model is fitted on; whoever has weight zero is not there.
+
+    X : as given, rows selected. a, y : (n,) codes. weight : (n,) or None. groups, classes : names.
+    kept : positions among all the rows given, of which there were ``n_given``.
+    """
+
+    X: Any
+    a: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+    groups: pd.Index
+    classes: np.ndarray
+    kept: np.ndarray
+    n_given: int
+
+    @property
+    def cell(self) -> np.ndarray:
+        """The observed cell a·m + y of each person."""
+        return self.a * len(self.classes) + self.y
+
+    @property
+    def class_index(self) -> pd.Index:
+        return pd.Index(self.classes.tolist(), tupleize_cols=False)
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that takes groups at `fit`, or knows where in X they are."""
+
+    sensitive_features: Any
+    awareness: str
+    decision: str
+    missing: str
+    unseen: str
+    random_state: Any
+    classes_: np.ndarray
+    groups_: pd.Index
+
+    # -- fitting -------------------------------------------------------------------------------------------
+    def _check_choices(self, **more: tuple[str, ...]) -> None:
+        for name, allowed in {**CHOICES, **more}.items():
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}.")
+        if self.unseen == "blind" and (self.awareness == "blind" or self.sensitive_features is not None):
+            raise ValueError(
+                "unseen='blind': is for awareness='aware' with groups given to fit; elsewhere no group is looked up."
+            )
+
+    def _seed(self) -> int | None:
+        seed = self.random_state
+        if seed is None or isinstance(seed, int | np.integer):
+            return None if seed is None else int(seed)
+        return int(check_random_state(seed).randint(2**31 - 1))
+
+    def _people(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        classes: Iterable[Hashable] | None = None,
+    ) -> People:
+        """Everything `fit` was given, checked. classes : those a fitted model knows, if there is one."""
+        X = as_table(X)
+        validate_data(self, X, skip_check_array=True)
+        n = self._check_size(X)
+        labels = _check_labels(y, type(self).__name__)
+        weight = check_weights(sample_weight, n)
+        named = {"X": (X, range(n)), "y": (y, labels), "sample_weight": (sample_weight, weight)}
+        # Lengths of all, and the order of the row labels of those that have any.
+        listed = {k: v if isinstance(v, pd.DataFrame | pd.Series) else plain for k, (v, plain) in named.items()}
+        check_same_rows(**listed, sensitive_features=sensitive_features)
+        a, groups = encode_groups(self._groups_of(X, sensitive_features), n, missing=self.missing)
+        kept = np.arange(n)
+        if weight is not None and not weight.all():
+            kept = np.flatnonzero(weight)
+            X, labels, weight = take_rows(X, kept), labels[kept], weight[kept]
+            present, a = np.unique(a[kept], return_inverse=True)
+            groups = groups[present]
+        codes, index = encode_classes(labels, classes, name="y")
+        if len(index) < 2:
+            raise ValueError(f"y: has one class, {index[0]!r}; at least two classes are needed to choose from.")
+        names = object_array(index.tolist())
+        names = names if labels.dtype.kind == "O" else names.astype(labels.dtype)
+        return People(X, a, codes, weight, groups, names, kept, n)
+
+    def _check_size(self, X: Any) -> int:
+        """The number of rows; neither rows nor columns may be none."""
+        n, d = _num_samples(X), getattr(self, "n_features_in_", 1)
+        if n == 0:
+            raise ValueError("X: has 0 sample(s); give at least one row for each of two classes.")
+        if d == 0:
+            raise ValueError(f"X: has 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
+        return n
+
+    def _groups_of(self, X: Any, sensitive_features: Any) -> Any:
+        """The groups, from the argument or from X."""
+        if self.sensitive_features is None:
+            if sensitive_features is None:
+                raise ValueError(
+                    "sensitive_features: missing; give the group of every row, or its column(s) in the constructor."
+                )
+            return sensitive_features
+        if sensitive_features is not None:
+            raise ValueError("sensitive_features: given here and in the constructor; give it once.")
+        return read_groups(self.sensitive_features, X)
+
+    def _model_features(self, X: Any) -> Any:
+        """X as the models see it: without the sensitive columns when blind."""
+        return drop_columns(X, self.sensitive_features) if self.awareness == "blind" else X
+
+    # -- prediction ----------------------------------------------------------------------------------------
+    def _new_people(self, X: Any, sensitive_features: Any) -> tuple[Any, np.ndarray | None]:
+        """(X as the models see it, group codes or None when blind) of people to be answered."""
+        check_is_fitted(self, "classes_")
+        X = as_table(X)
+        if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
+            raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
+        complete = self._is_complete(X)
+        if self.awareness == "aware" or complete:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        group = None
+        if self.awareness == "aware":
+            values = self._groups_of(X, sensitive_features)
+            group = match_groups(values, self.groups_, _num_samples(X), missing=self.missing, unseen=self.unseen)
+        elif sensitive_features is not None:
+            raise ValueError("sensitive_features: a blind rule does not use it; leave it out, or fit with 'aware'.")
+        return self._model_features(X) if complete else X, group
+
+    def _is_complete(self, X: Any) -> bool:
+        """Whether X has its sensitive columns, if any: a blind rule does without them."""
+        source = self.sensitive_features
+        return source is None or has_columns(X, source, getattr(self, "n_features_in_", None))
+
+    def _asks_for_groups(self) -> bool:
+        """Whether `predict` needs ``sensitive_features=``."""
+        return self.awareness == "aware" and self.sensitive_features is None
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        raise NotImplementedError
+
+    def _key(self) -> bytes | None:
+        """The secret of hashed decisions."""
+        raise NotImplementedError
+
+    def predict(
+        self, X: Any, *, sensitive_features: Any = None, keys: Any = None, random_state: Any = None
+    ) -> np.ndarray:
+        """One class per row.
+
+        With ``decision="hashed"`` the same person always gets the same answer: a person is ``keys[i]`` (an id: best),
+        or else the row of X without its sensitive columns. With "sampled" it is drawn with ``random_state`` (or that
+        of the constructor), with "argmax" it is the likeliest class.
+        """
+        check_is_fitted(self, "classes_")
+        decisions.check_decision(self.decision, keys, random_state)
+        X = as_table(X)
+        h = self.predict_proba(X, sensitive_features=sensitive_features)
+        keys = decisions.check_keys(keys, len(h))
+        person = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
+        if random_state is None and self.decision == "sampled":
+            random_state = self._seed()
+        chosen = decisions.decide(
+            h, self.decision, lambda index: row_bytes(take_rows(person, index)), keys, random_state, self._key()
+        )
+        return np.asarray(self.classes_[chosen])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
+        """Accuracy of `predict`."""
+        predicted = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
+def _check_labels(y: Any, caller: str) -> np.ndarray:
+    if y is None:
+        raise ValueError(f"{caller} requires y to be passed, but the target y is None; give one label per row.")
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind in "fc":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return labels

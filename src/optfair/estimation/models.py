@@ -1,0 +1,174 @@
+"""Fitted classifiers as functions X -> z(x) = P(A, Y | X=x).
+
+joint     z[a, i] = P(pair (a, i) | x)                  one model of the pair
+factored  z[a, i] = P(Y=i | x) · P(A=a | x, Y=i)        a model of Y, and one of A in each class
+given A   z[a, i] = 1[a = A(x)] · P(Y=i | x)            where x holds the group
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
+
+PROBABILITY_SLACK = 1e-3
+
+
+def default_estimator(X: Any) -> Pipeline:
+    """Standardised multinomial logistic regression (not centred where X is sparse)."""
+    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
+
+
+def default_group_estimator(model: Any, X: Any) -> Pipeline:
+    """Logistic regression on X, after the preprocessing of ``model`` where that is a fitted Pipeline."""
+    model = getattr(model, "estimator", model) if isinstance(model, FrozenEstimator) else model
+    if isinstance(model, Pipeline) and len(model) > 1:
+        scaler = StandardScaler(with_mean=False)  # whatever comes out of it may be sparse
+        return make_pipeline(FrozenEstimator(model[:-1]), scaler, LogisticRegression(max_iter=1000))
+    return default_estimator(X)
+
+
+# -- one model --------------------------------------------------------------------------------------------
+def takes_weights(estimator: Any) -> bool:
+    """Whether some part of the estimator that learns takes ``sample_weight``."""
+    return bool(_weight_arguments(estimator, True))
+
+
+def _weight_arguments(estimator: Any, weight: Any) -> dict[str, Any]:
+    """Arguments that hand ``weight`` to every step of a Pipeline that takes it, or to the estimator itself."""
+    if not isinstance(estimator, Pipeline):
+        return {"sample_weight": weight} if has_fit_parameter(estimator, "sample_weight") else {}
+    found: dict[str, Any] = {}
+    for name, step in estimator.steps:
+        if step is not None and not isinstance(step, str):
+            found |= {f"{name}__{key}": value for key, value in _weight_arguments(step, weight).items()}
+    return found
+
+
+def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | None) -> Any:
+    """A clone of ``estimator``, fitted; with weights where it takes them."""
+    arguments = {} if weight is None else _weight_arguments(estimator, weight)
+    return clone(estimator).fit(X, target, **arguments)
+
+
+def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:
+    """(n, k) probabilities of a model with ``predict_proba``, or of a plain function of X."""
+    ask = getattr(model, "predict_proba", None)
+    if ask is None:
+        if not callable(model):
+            raise ValueError(
+                f"{argument}: {type(model).__name__} has no predict_proba; use a classifier that has, or wrap it in "
+                "sklearn.calibration.CalibratedClassifierCV."
+            )
+        ask = model
+    P = np.asarray(ask(X), dtype=np.float64)
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if P.ndim != 2 or len(P) != n:
+        raise ValueError(f"{argument}: its probabilities have shape {P.shape}; expected ({n}, n_classes).")
+    total = P.sum(axis=1)
+    bad = ~(np.abs(total - 1) <= PROBABILITY_SLACK) | (P < 0).any(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{argument}: {int(bad.sum())} rows of its output are not probabilities (row {row} sums to "
+            f"{total[row]:.4g}); apply a softmax first."
+        )
+    return P / total[:, None]
+
+
+# -- fitted posteriors ------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class JointModel:
+    """One model of the pair; its class k is cell ``cells[k]`` of the A·m. Cells nobody was in stay zero."""
+
+    model: Any
+    cells: np.ndarray
+    shape: tuple[int, int]
+
+    def __call__(self, X: Any) -> np.ndarray:
+        P = model_probabilities(self.model, X)
+        Z = np.zeros((len(P), self.shape[0] * self.shape[1]))
+        Z[:, self.cells[np.asarray(self.model.classes_, dtype=int)]] = P
+        return Z.reshape(-1, *self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassModel:
+    """A model of Y; its column k is class ``columns[k]`` of the m."""
+
+    model: Any
+    columns: np.ndarray
+    m: int
+
+    def __call__(self, X: Any) -> np.ndarray:
+        P = model_probabilities(self.model, X)
+        if P.shape[1] != len(self.columns):
+            raise ValueError(
+                f"estimator: gives {P.shape[1]} columns of probabilities for {len(self.columns)} classes; a model "
+                "without classes_ needs one column per class found in y, sorted."
+            )
+        out = np.zeros((len(P), self.m))
+        out[:, self.columns] = P
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class GroupModels:
+    """P(A | X, Y=i) of each class i: a model whose column k is group ``columns[i][k]``, or None for fixed shares."""
+
+    models: tuple[Any, ...]
+    columns: tuple[np.ndarray, ...]
+    shares: np.ndarray  # (m, A)
+
+    def __call__(self, X: Any, P: np.ndarray) -> np.ndarray:
+        """z, (n, A, m), from P(Y | X), (n, m)."""
+        n, m = P.shape
+        Z = np.zeros((n, self.shares.shape[1], m))
+        for i, (model, columns) in enumerate(zip(self.models, self.columns, strict=True)):
+            if model is None:
+                Z[:, :, i] = P[:, i, None] * self.shares[i]
+            else:
+                Z[:, columns, i] = P[:, i, None] * model_probabilities(model, X, "group_estimator")
+        return Z
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredModel:
+    classes: ClassModel
+    groups: GroupModels
+
+    def __call__(self, X: Any) -> np.ndarray:
+        return self.groups(X, self.classes(X))
+
+
+@dataclass(frozen=True, eq=False)
+class GivenGroupModel:
+    """A model of Y where X holds the group: (n, A, m) with the same P(Y | X) for every group, to be `placed`."""
+
+    classes: ClassModel
+    n_groups: int
+
+    def __call__(self, X: Any) -> np.ndarray:
+        P = self.classes(X)
+        return np.repeat(P[:, None, :], self.n_groups, axis=1) / self.n_groups
+
+
+def placed(Z: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """P(Y | X, A=a) in the block of each person's group a, zero elsewhere; rows with group −1 stay as they are."""
+    known = np.flatnonzero(group >= 0)
+    own = Z[known, group[known]]
+    total = own.sum(axis=1, keepdims=True)
+    # A model that rules the person's own group out says nothing about them: answer as for anybody.
+    own = np.where(total > 0, own / np.where(total > 0, total, 1.0), Z[known].sum(axis=1))
+    out = Z.copy()
+    out[known] = 0.0
+    out[known, group[known]] = own
+    return out

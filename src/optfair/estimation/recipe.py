@@ -1,0 +1,191 @@
+"""How z is learned: which models, on which rows.
+
+A recipe is fitted once per fold, so that every row's z comes from models that have not seen it, and once on all rows
+for the people to come. X goes to the models as it is: only rows are selected.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from optfair.base import People
+from optfair.errors import OptFairWarning
+from optfair.estimation.models import (
+    ClassModel,
+    FactoredModel,
+    GivenGroupModel,
+    GroupModels,
+    JointModel,
+    default_estimator,
+    default_group_estimator,
+    fit_model,
+    takes_weights,
+)
+from optfair.features import take_rows
+from optfair.people import content_folds
+
+DEFAULT_FOLDS = 5
+
+
+def is_fitted_model(estimator: Any, cv: Any) -> bool:
+    """Whether the estimator is to be asked only, never fitted."""
+    if isinstance(cv, str) and cv != "prefit":
+        raise ValueError(f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit'.")
+    only_a_function = callable(estimator) and not hasattr(estimator, "fit")
+    return isinstance(estimator, FrozenEstimator) or isinstance(cv, str) or only_a_function
+
+
+def make_splits(cv: Any, people: People) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(train, test) positions; each row is in exactly one test part.
+
+    A number of folds deals the rows out by content (`content_folds`). Splits that the caller made speak of all the
+    rows given.
+    """
+    cell, n = people.cell, people.n_given
+    if cv is None or cv == "prefit":
+        cv = DEFAULT_FOLDS
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        if cv < 2:
+            raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
+        fold = content_folds(people.X, cell, int(cv))
+        parts = [np.flatnonzero(fold == k) for k in np.unique(fold)]
+        everybody = np.arange(len(cell))
+        return [(np.setdiff1d(everybody, part), part) for part in parts]
+    try:
+        splitter = check_cv(cv)
+    except ValueError:
+        raise ValueError(f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit'.") from None
+    place = np.full(n, -1)
+    place[people.kept] = np.arange(len(cell))
+    full = np.zeros(n, dtype=int)
+    full[people.kept] = cell
+    splits = []
+    for train, test in splitter.split(np.zeros(n), full):
+        train, test = place[train], place[test]
+        splits.append((train[train >= 0], test[test >= 0]))
+    counts = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(cell))
+    if (counts != 1).any():
+        raise ValueError(
+            f"cv: {int((counts != 1).sum())} rows are not in exactly one test part; out-of-fold posteriors need a "
+            "partition, such as KFold gives."
+        )
+    return splits
+
+
+def make_recipe(
+    estimator: Any, group_estimator: Any, posterior: str, cv: Any, people: People, *, holds_group: bool
+) -> Recipe:
+    """The recipe that the arguments of an estimator stand for. holds_group : aware, and X itself tells the group."""
+    if posterior not in ("auto", "joint", "factored"):
+        raise ValueError(f"posterior={posterior!r}: must be 'auto', 'joint' or 'factored'.")
+    shape = len(people.groups), len(people.classes)
+    fixed = None
+    if is_fitted_model(estimator, cv):
+        if estimator is None:
+            raise ValueError("estimator=None: cv='prefit' needs a fitted model.")
+        if posterior == "joint":
+            raise ValueError("posterior='joint': a fitted model knows the classes only; use 'factored' or 'auto'.")
+        fixed = ClassModel(estimator, np.arange(shape[1]), shape[1])
+        group_estimator = default_group_estimator(estimator, people.X) if group_estimator is None else group_estimator
+        return Recipe("given" if holds_group else "factored", None, group_estimator, fixed, shape)
+    estimator = default_estimator(people.X) if estimator is None else estimator
+    if not hasattr(estimator, "fit"):
+        raise ValueError(f"estimator={estimator!r}: must be a classifier, or a function that gives probabilities.")
+    group_estimator = estimator if group_estimator is None else group_estimator
+    kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
+    if people.weight is not None:
+        for model in [estimator] if kind != "factored" else [estimator, group_estimator]:
+            _warn_unweighted(model)
+    return Recipe(kind, estimator, group_estimator, None, shape)
+
+
+def _warn_unweighted(model: Any) -> None:
+    if not takes_weights(model):
+        warnings.warn(
+            f"sample_weight: {type(model).__name__} takes none, so it is fitted without; calibration and constraints "
+            "honour the weights.",
+            OptFairWarning,
+            stacklevel=4,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How z is learned from people with X, group codes a (n,), class codes y (n,) and weights.
+
+    kind : "joint", "factored" or "given". fixed : a fitted ClassModel that is never refitted, or None.
+    shape : (A, m).
+    """
+
+    kind: str
+    estimator: Any
+    group_estimator: Any
+    fixed: ClassModel | None
+    shape: tuple[int, int]
+
+    @property
+    def fits(self) -> int:
+        """Models fitted each time."""
+        classes = 0 if self.fixed is not None else 1
+        return classes + (self.shape[1] if self.kind == "factored" else 0)
+
+    def fit(self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Callable[[Any], np.ndarray]:
+        A, m = self.shape
+        if self.kind == "joint":
+            cells, pair = np.unique(a * m + y, return_inverse=True)
+            return JointModel(fit_model(self.estimator, X, pair, weight), cells, self.shape)
+        classes = self.fixed
+        if classes is None:
+            found, label = np.unique(y, return_inverse=True)
+            model = fit_model(self.estimator, X, label, weight)
+            classes = ClassModel(model, found[np.asarray(model.classes_, dtype=int)], m)
+        if self.kind == "given":
+            return GivenGroupModel(classes, A)
+        return FactoredModel(classes, self._fit_groups(X, a, y, weight))
+
+    def _fit_groups(self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> GroupModels:
+        A, m = self.shape
+        models, columns, shares = [], [], np.empty((m, A))
+        for i in range(m):
+            rows = np.flatnonzero(y == i)
+            w = None if weight is None else weight[rows]
+            shares[i] = np.bincount(a[rows], w, A) if len(rows) else np.bincount(a, weight, A)
+            shares[i] /= shares[i].sum()
+            found, label = np.unique(a[rows], return_inverse=True)
+            model = fit_model(self.group_estimator, take_rows(X, rows), label, w) if len(found) > 1 else None
+            models.append(model)
+            columns.append(found if model is None else found[np.asarray(model.classes_, dtype=int)])
+        return GroupModels(tuple(models), tuple(columns), shares)
+
+
+def out_of_fold(
+    recipe: Recipe, people: People, splits: Sequence[tuple[np.ndarray, np.ndarray]], n_jobs: int | None
+) -> tuple[np.ndarray, Callable[[Any], np.ndarray]]:
+    """(Z of every row from models that have not seen it, (n, A, m); the model fitted on all rows)."""
+    n = len(people.y)
+    if recipe.kind == "given" and recipe.fixed is not None:
+        model = recipe.fit(people.X, people.a, people.y, people.weight)
+        return model(people.X), model
+    everybody = np.arange(n)
+    jobs = (delayed(_fit_and_ask)(recipe, people, train, test) for train, test in [*splits, (everybody, None)])
+    *folds, model = Parallel(n_jobs=n_jobs)(jobs)
+    Z = np.empty((n, *recipe.shape))
+    for (_, test), rows in zip(splits, folds, strict=True):
+        Z[test] = rows
+    return Z, model
+
+
+def _fit_and_ask(recipe: Recipe, people: People, train: np.ndarray, test: np.ndarray | None) -> Any:
+    """z of the rows in ``test`` from models fitted on ``train``; the model itself if there is nobody to test."""
+    X = people.X if test is None else take_rows(people.X, train)
+    weight = None if people.weight is None else people.weight[train]
+    model = recipe.fit(X, people.a[train], people.y[train], weight)
+    return model if test is None else model(take_rows(people.X, test))

@@ -1,0 +1,187 @@
+"""What a fitted rule promises, what it costs, and what it does to labelled people, in words and tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import Constraint
+from optfair.constraints.criteria import AnyConstraint
+from optfair.constraints.rows import object_frame
+from optfair.dual.certificate import accuracy
+from optfair.errors import SHOWN, OptFairWarning
+from optfair.metrics import GroupConfusion, ViolationInterval, constraint_table, group_confusion
+from optfair.rule import FairRule
+
+LINES = 8
+NO_CELLS = object_frame(("group", "given", "n"), [])
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One rule on labelled people. interval : of the violation, with its noise floor; None where there is no gap."""
+
+    name: str
+    accuracy: float
+    interval: ViolationInterval | None
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """`print` it, or take its parts.
+
+    title : what was fitted, or measured on whom. rule : the rule with certificate, multipliers and determinism.
+    prices : criterion, group, price: accuracy gained per unit of tolerance. measured : the rules compared, by labels.
+    constraints : one line per row asked for: value with labels, bounds, people behind it and simultaneous interval.
+    small : cells so small that chance alone moves their rates by more than the tolerance.
+    seconds : what fitting took, if that is what is reported.
+    """
+
+    title: str
+    rule: FairRule
+    prices: pd.DataFrame
+    measured: tuple[Measured, ...]
+    constraints: pd.DataFrame | None
+    small: pd.DataFrame
+    seconds: dict[str, float] | None = None
+    n_base_fits: int | None = None
+
+    def __str__(self) -> str:
+        parts = [self.title]
+        if self.seconds is not None:
+            certificate = "\n".join("  " + line for line in str(self.rule.certificate).splitlines())
+            parts += [f"Certificate (on z(x), out of fold)\n{certificate}", self._prices_text()]
+            decisions = "\n".join("  " + line for line in str(self.rule.determinism).splitlines())
+            parts.append(f"Price of determinism\n{decisions}")
+        parts += [self._measured_text(), self._worst_text(), self._small_text()]
+        if self.seconds is not None:
+            times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
+            parts.append(f"Took: {times} ({self.n_base_fits} model fits)")
+        return "\n\n".join(part for part in parts if part)
+
+    def _prices_text(self) -> str:
+        paid = self.prices[self.prices["price"] > 0].sort_values("price", ascending=False)
+        if paid.empty:
+            return "Prices: no constraint binds; the rule costs nothing."
+        lines = [f"  {row.criterion}, {row.group!r}: {row.price:.4f}" for row in paid.head(LINES).itertuples()]
+        return "\n".join(["Prices (accuracy gained per unit of tolerance)", *lines])
+
+    def _measured_text(self) -> str:
+        if not self.measured:
+            return ""
+        lines = [f"  {'':<22} accuracy  violation   95 % interval     noise floor"]
+        for one in self.measured:
+            line = f"  {one.name:<22} {one.accuracy:.4f}"
+            if one.interval is not None:
+                i = one.interval
+                line += f"    {i.value:.4f}     {i.lower:.4f} to {i.upper:.4f}  {i.noise_floor:.4f}"
+            lines.append(line)
+        return "\n".join(["With labels (a violation below the floor is what a fair rule shows by chance)", *lines])
+
+    def _worst_text(self) -> str:
+        table = self.constraints
+        if table is None or table.empty:
+            return ""
+        outside = int((table["excess"] > 0).sum())
+        sure = int(((table["low"] > table["upper"]) | (table["high"] < table["lower"])).sum())
+        head = (
+            f"Constraints with labels: {len(table) - outside} of {len(table)} within bounds, {outside} outside, "
+            f"{sure} of these beyond chance (simultaneous 95 %)"
+        )
+        distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
+        worst = table.assign(distance=distance).sort_values("distance", ascending=False).head(LINES)
+        lines = [
+            f"  {_row(row):<46} {row.value:+.4f} (allowed {_bounds(row)}; "
+            f"{row.low:+.4f} to {row.high:+.4f}; n={row.n:.0f})"
+            for row in worst.itertuples()
+        ]
+        return "\n".join([head, *lines])
+
+    def _small_text(self) -> str:
+        if self.small.empty:
+            return ""
+        shown = [
+            f"{row.group!r}{'' if row.given is None else f', {row.given!r}'}: {row.n}"
+            for row in self.small.head(SHOWN).itertuples()
+        ]
+        more = f"; and {len(self.small) - SHOWN} more" if len(self.small) > SHOWN else ""
+        return f"Cells too small to judge at this tolerance (people): {'; '.join(shown)}{more}"
+
+
+def _row(row: Any) -> str:
+    parts = [str(row.criterion)]
+    parts += [f"{row.group!r}"] if row.group is not None else []
+    parts += [f"given {row.given!r}"] if row.given is not None else []
+    parts += [f"-> {row.outcome!r}"] if row.outcome is not None else []
+    return " ".join(parts)
+
+
+def _bounds(row: Any) -> str:
+    if np.isfinite(row.lower) and np.isfinite(row.upper):
+        return f"{row.lower:+.4g} to {row.upper:+.4g}"
+    return f"at least {row.lower:.4g}" if np.isfinite(row.lower) else f"at most {row.upper:.4g}"
+
+
+def prices(rule: FairRule) -> pd.DataFrame:
+    """criterion, group, price: d accuracy / d tolerance of each group's rows together."""
+    table = rule.multipliers.assign(price=rule.multipliers["multiplier"].abs())
+    return table.groupby(["criterion", "group"], sort=False, dropna=False)["price"].sum().reset_index()
+
+
+def make_report(
+    title: str,
+    rule: FairRule,
+    constraints: Sequence[AnyConstraint],
+    answers: dict[str, np.ndarray],
+    y: np.ndarray | None = None,
+    group: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+    **fitted: Any,
+) -> Report:
+    """answers : class probabilities (n, m) of each rule to compare, the fair rule last; y, group : (n,) codes."""
+    measured: list[Measured] = []
+    lines, small = None, NO_CELLS
+    for name, h in answers.items():
+        confusion = group_confusion(
+            y,
+            h,
+            sensitive_features=group,
+            sample_weight=weight,
+            classes=range(len(rule.classes)),
+            groups=range(len(rule.groups)),
+        )
+        confusion = replace(confusion, groups=rule.groups, classes=rule.classes)
+        gaps = [wish for wish in constraints if isinstance(wish, Constraint)]
+        with warnings.catch_warnings():
+            if measured:  # the same empty cells for every rule: said once
+                warnings.simplefilter("ignore", OptFairWarning)
+            interval = confusion.violation_interval(gaps) if gaps else None
+        measured.append(Measured(name, accuracy(confusion.tensor), interval))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OptFairWarning)
+            lines, small = constraint_table(confusion, constraints), small_cells(confusion, constraints)
+    return Report(title, rule, prices(rule), tuple(measured), lines, small, **fitted)
+
+
+def small_cells(confusion: GroupConfusion, constraints: Sequence[AnyConstraint]) -> pd.DataFrame:
+    """group, given, n of the cells whose rates chance moves by more than the smallest tolerance.
+
+    The 95 % half-width of a rate of one half among n people is 0.98/√n. Criteria that do not condition on the true
+    class (dp, oae) speak of whole groups: given is then empty.
+    """
+    wishes = [wish for wish in constraints if isinstance(wish, Constraint) and not isinstance(wish.tolerance, Mapping)]
+    if not wishes:
+        return NO_CELLS
+    least = max(min(float(wish.tolerance) for wish in wishes), 1e-9)  # type: ignore[arg-type]
+    n = confusion.n_people
+    given: list[Any] = list(confusion.classes)
+    if all(wish.criterion in ("dp", "oae") for wish in wishes):
+        n, given = n.sum(axis=1, keepdims=True), [None]
+    few = np.argwhere(0.98 / np.sqrt(np.maximum(n, 1)) > least)
+    few = few[np.argsort(n[tuple(few.T)], kind="stable")]
+    return object_frame(("group", "given", "n"), [(confusion.groups[a], given[i], int(n[a, i])) for a, i in few])
