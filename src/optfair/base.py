@@ -54,6 +54,11 @@ class People:
         return self.a * len(self.classes) + self.y
 
     @property
+    def total(self) -> float:
+        """How many people these are: the sum of their weights."""
+        return float(len(self.y) if self.weight is None else self.weight.sum())
+
+    @property
     def class_index(self) -> pd.Index:
         return pd.Index(self.classes.tolist(), tupleize_cols=False)
 
@@ -101,11 +106,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n = self._check_size(X)
         labels = _check_labels(y, type(self).__name__)
         weight = check_weights(sample_weight, n)
+        if weight is not None:
+            # Weights below one (such as those that sum to one) count as many people as they speak of in effect: models
+            # and calibration weigh what they see against what they expect.
+            weight = weight * max(1.0, float(weight.sum() / (weight @ weight)))
         named = {"X": (X, range(n)), "y": (y, labels), "sample_weight": (sample_weight, weight)}
         # Lengths of all, and the order of the row labels of those that have any.
         listed = {k: v if isinstance(v, pd.DataFrame | pd.Series) else plain for k, (v, plain) in named.items()}
+        groups_given = self._groups_of(X, sensitive_features)
         check_same_rows(**listed, sensitive_features=sensitive_features)
-        a, groups = encode_groups(self._groups_of(X, sensitive_features), n, missing=self.missing)
+        a, groups = encode_groups(groups_given, n, missing=self.missing)
+        if len(groups) > max(10, n // 3):
+            raise ValueError(
+                f"sensitive_features: {len(groups)} groups among {n} rows; cut a continuous attribute into a few bands."
+            )
         kept = np.arange(n)
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
@@ -116,7 +130,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if len(index) < 2:
             raise ValueError(f"y: has one class, {index[0]!r}; at least two classes are needed to choose from.")
         names = object_array(index.tolist())
-        names = names if labels.dtype.kind == "O" else names.astype(labels.dtype)
+        if labels.dtype.kind != "O":
+            # Wide enough for classes that a fitted model knows and y does not have.
+            wide: dict[str, Any] = {} if classes is None else {"U": "U", "i": np.int64, "u": np.int64}
+            names = names.astype(wide.get(labels.dtype.kind, labels.dtype))
         return People(X, a, codes, weight, groups, names, kept, n)
 
     def _check_size(self, X: Any) -> int:
@@ -134,6 +151,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             if sensitive_features is None:
                 raise ValueError(
                     "sensitive_features: missing; give the group of every row, or its column(s) in the constructor."
+                )
+            if isinstance(sensitive_features, str):
+                raise ValueError(
+                    f"sensitive_features={sensitive_features!r}: give the group of every row; columns of X are named "
+                    "in the constructor."
                 )
             return sensitive_features
         if sensitive_features is not None:
@@ -210,6 +232,10 @@ def _check_labels(y: Any, caller: str) -> np.ndarray:
     if y is None:
         raise ValueError(f"{caller} requires y to be passed, but the target y is None; give one label per row.")
     labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "O" and pd.isna(labels).any():
+        raise ValueError(
+            f"y: {int(pd.isna(labels).sum())} of {len(labels)} rows are missing; drop them or fill them in."
+        )
     if labels.dtype.kind in "fc":
         assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)

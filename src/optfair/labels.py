@@ -35,7 +35,7 @@ def encode_groups(
     if holes.any() and missing == "error":
         raise ValueError(
             f"{name}: {int(holes.sum())} of {len(holes)} rows have a missing value; drop these rows, fill "
-            "them in, or make them a group of their own."
+            "them in, or make them a group of their own (missing='group')."
         )
     coded = [_name_missing(codes, labels) for codes, labels in coded]
     if len(coded) == 1:

@@ -45,6 +45,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     document = {"format": FORMAT, "version": VERSION, "class": type(model).__name__, "state": state}
     try:
         content = skops.dumps(document)
+        skops.loads(content, trusted=skops.get_untrusted_types(data=content))  # a lambda is written, but never read
     except Exception as error:
         raise ModelFileError(
             f"save: a part of the model cannot be written ({error}); functions must be importable by name (no lambda)."

@@ -39,6 +39,8 @@ from optfair.rule_file import rule_content, rule_from
 from optfair.task import Task
 
 CALIBRATIONS = ("none", "posterior", "labels", "both")
+# What constraint objects say themselves.
+UNSAID: dict[str, Any] = {"tolerance": DEFAULT_TOLERANCE, "reference": "overall", "outcomes": None, "attributes": None}
 SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries Z is kept in float32
 
 
@@ -46,12 +48,14 @@ SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries Z is kept in f
 class _Kept:
     """Out-of-fold posteriors and observed cells a·m + y of the people fitted on: personal data, never written out.
 
-    plain : (n,) the class that the model itself would have answered, out of fold.
+    plain : (n,) the class that the model itself would have answered, out of fold. people : their number, or sum of
+    weights.
     """
 
     task: Task
     cell: np.ndarray
     plain: np.ndarray
+    people: float
 
 
 def _name(wish: AnyConstraint) -> str:
@@ -76,8 +80,8 @@ class OptFairPost(FairClassifier):
         and one of A in each class; cheaper as soon as there are several of both), "auto" (factored for a fitted model).
     group_estimator : of P(A | X, Y=i); None: ``estimator`` again, or logistic regression beside a fitted model.
     cv : folds of the out-of-fold posteriors: a number (rows are dealt out by content), a splitter, a list, or "prefit".
-    calibration : what labels are used for, beyond the models: "posterior" (z is calibrated, default), "labels" (bounds
-        are moved until they hold for the labels), "both", "none".
+    calibration : what labels are used for, beyond the models: "posterior" (z is calibrated), "labels" (bounds are moved
+        until they hold for the labels, as far as these are more than noise), "both" (default), "none".
     decision : "hashed", "argmax" or "sampled"; see `predict`.
     missing : a missing group is an "error", or a "group" of its own. unseen : when aware, a group not seen in ``fit``
         is an "error", or is answered "blind", from z(x) without the group.
@@ -107,7 +111,7 @@ class OptFairPost(FairClassifier):
         posterior: str = "auto",
         group_estimator: Any = None,
         cv: Any = 5,
-        calibration: str = "posterior",
+        calibration: str = "both",
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -142,7 +146,8 @@ class OptFairPost(FairClassifier):
         """Learn z(x) out of fold, calibrate it, and solve for the rule.
 
         sensitive_features : the group of each row: list, array, Series; several columns (2-d, DataFrame) make
-        intersections. Rows are matched by position. sample_weight : honoured by models, calibration and constraints.
+        intersections. Rows are matched by position. sample_weight : honoured by models, calibration and constraints; a
+        weight of two is two people, so divide weights of a survey by their mean.
         """
         constraints, options = self._constraints(), self._options()
         self._check_choices(calibration=CALIBRATIONS)
@@ -183,7 +188,7 @@ class OptFairPost(FairClassifier):
         clock = time.perf_counter()
         Z = Z.astype(np.float32) if Z.size > SINGLE_PRECISION_NUMBERS else Z
         measure = check_posterior(Z, people.groups, people.class_index, people.weight)
-        kept = _Kept(Task.prepare(measure, constraints, self.costs, options), people.cell, plain)
+        kept = _Kept(Task.prepare(measure, constraints, self.costs, options), people.cell, plain, people.total)
         self.rule_ = self._solve(kept, constraints, options)
         self.seconds_["solve"] = time.perf_counter() - clock
         self._kept = kept if self.keep_posteriors else None
@@ -193,7 +198,7 @@ class OptFairPost(FairClassifier):
         self, kept: _Kept, constraints: Sequence[AnyConstraint], options: Options, start: FairRule | None = None
     ) -> FairRule:
         if self.calibration in ("labels", "both"):
-            return solve_with_labels(kept.task, options, constraints, kept.cell, start)
+            return solve_with_labels(kept.task, options, constraints, kept.cell, start, kept.people)
         return kept.task.solve(options, constraints, start)
 
     def _constraints(self) -> list[AnyConstraint]:
@@ -280,7 +285,7 @@ class OptFairPost(FairClassifier):
         check_same_rows(X=range(n), y=label, sample_weight=sample_weight)
         asked = sensitive_features if self._asks_for_groups() else None
         raw, Z = self._posteriors_of(X, asked)
-        decided = np.searchsorted(self.classes_, self.predict(X, sensitive_features=asked))
+        decided, _ = encode_classes(self.predict(X, sensitive_features=asked), self.classes_.tolist())
         answers = {
             "plain model": np.eye(m)[raw.sum(axis=1).argmax(axis=1)],
             f"decisions ({self.decision})": np.eye(m)[decided],
@@ -295,21 +300,24 @@ class OptFairPost(FairClassifier):
         if isinstance(self.criterion, str):
             return self._solved_again(tolerance=tolerance)
         moved = with_tolerance(constraints, tolerance)
-        return self._solved_again(
-            criterion=moved, tolerance=DEFAULT_TOLERANCE, reference="overall", outcomes=None, attributes=None
-        )
+        return self._solved_again(criterion=moved, **UNSAID)
 
     def with_criterion(self, criterion: Any, tolerance: Any = None) -> OptFairPost:
         """The same models with another criterion (and tolerance, if given): only the rule is solved again."""
-        return self._solved_again(criterion=criterion, tolerance=self.tolerance if tolerance is None else tolerance)
+        tolerance = self.tolerance if tolerance is None else tolerance
+        if not isinstance(criterion, str):  # objects say everything themselves
+            items = [criterion] if isinstance(criterion, AnyConstraint) else list(criterion)
+            if all(isinstance(item, AnyConstraint) for item in items):
+                return self._solved_again(criterion=criterion, **UNSAID)
+        return self._solved_again(criterion=criterion, tolerance=tolerance)
 
     def _posteriors(self) -> _Kept:
         check_is_fitted(self, "rule_")
         kept: _Kept | None = getattr(self, "_kept", None)
         if kept is None:
             raise ValueError(
-                "the out-of-fold posteriors are not there (keep_posteriors=False, or a model loaded from a file, where "
-                "they are never written); fit again."
+                "the out-of-fold posteriors are not there (keep_posteriors=False, or a copy or a file of the model, "
+                "which never hold them); fit again."
             )
         return kept
 
@@ -342,7 +350,8 @@ class OptFairPost(FairClassifier):
                 )
             X, y, groups, *rest = test
             Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
-            test = (Z, y, groups, *rest)
+            codes = match_groups(groups, self.groups_, len(Z), missing=self.missing)
+            test = (Z, y, self.groups_[codes], *rest)
         options = self._options()
 
         def solve(task: Task, wishes: Sequence[AnyConstraint], start: FairRule | None) -> FairRule:
@@ -379,9 +388,9 @@ class OptFairPost(FairClassifier):
 
     # -- scikit-learn --------------------------------------------------------------------------------------
     def __sklearn_clone__(self) -> OptFairPost:
-        """A fitted model given with cv="prefit" stays the one it is, inside GridSearchCV too."""
+        """A fitted model, or a function, stays the one it is, inside GridSearchCV too."""
         given = self.get_params(deep=False)
-        prefit = isinstance(self.cv, str)
+        prefit = isinstance(self.cv, str) or is_fitted_model(self.estimator, self.cv)
         return type(self)(**{k: v if prefit and k == "estimator" else clone(v, safe=False) for k, v in given.items()})
 
     def __sklearn_tags__(self) -> Tags:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,8 +68,13 @@ class Report:
         paid = self.prices[self.prices["price"] > 0].sort_values("price", ascending=False)
         if paid.empty:
             return "Prices: no constraint binds; the rule costs nothing."
-        lines = [f"  {row.criterion}, {row.group!r}: {row.price:.4f}" for row in paid.head(LINES).itertuples()]
-        return "\n".join(["Prices (accuracy gained per unit of tolerance)", *lines])
+        lines = [
+            f"  {row.criterion}{'' if row.group is None else f', {row.group!r}'}: {row.price:.4f}"
+            for row in paid.head(LINES).itertuples()
+        ]
+        c = self.rule.certificate
+        unit = "accuracy gained" if abs(c.value - c.accuracy) <= 1e-9 else "value gained, in units of costs,"
+        return "\n".join([f"Prices ({unit} per unit of tolerance)", *lines])
 
     def _measured_text(self) -> str:
         if not self.measured:
@@ -128,9 +133,13 @@ def _bounds(row: Any) -> str:
 
 
 def prices(rule: FairRule) -> pd.DataFrame:
-    """criterion, group, price: d accuracy / d tolerance of each group's rows together."""
-    table = rule.multipliers.assign(price=rule.multipliers["multiplier"].abs())
-    return table.groupby(["criterion", "group"], sort=False, dropna=False)["price"].sum().reset_index()
+    """criterion, group, price: d accuracy / d tolerance of each group's rows together (of a pair: its first group)."""
+    table = rule.multipliers
+    sums: dict[tuple[Hashable, ...], float] = {}
+    for criterion, group, multiplier in zip(table["criterion"], table["group"], table["multiplier"], strict=True):
+        sums[criterion, group] = sums.get((criterion, group), 0.0) + abs(multiplier)
+    frame = object_frame(("criterion", "group"), list(sums))
+    return frame.assign(price=list(sums.values()))
 
 
 def make_report(

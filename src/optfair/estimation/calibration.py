@@ -19,7 +19,8 @@ from optfair.dual.problem import systematic_draw
 from optfair.parallel import map_blocks, n_threads, one_blas_thread
 
 CLIP = 1e-5
-FIT_ROWS = 200_000  # more rows are sampled, those of rare cells first
+FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
+SKETCH_ROWS = 20_000  # where many rows start from
 HESSIAN_ROWS, FULL_HESSIAN_CELLS = 4_000, 40
 
 
@@ -37,77 +38,103 @@ class Scaling:
         out = np.zeros_like(Z)
 
         def fill(block: slice) -> None:
-            scores = _logs(Z[block], self.cells) @ self.slopes + self.intercepts
-            out[block, self.cells] = _softmax(scores)
+            scores = self.slopes.T @ _logs(Z[block], self.cells).T + self.intercepts[:, None]
+            out[block, self.cells] = _softmax(scores).T
 
         map_blocks(fill, len(Z), 4 * self.p, n_threads(None))
         return out
 
 
 def fit_scaling(
-    Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = 1.0, seed: int = 0
+    Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = 10.0, seed: int = 0
 ) -> Scaling:
     """(B, b) from rows Z (n, p) and the observed cell of each person, (n,) integers."""
     n, p = Z.shape
-    w = np.ones(n) if weight is None else weight / weight.mean()
-    total = float(n if weight is None else weight.sum())  # a weight of two is two people
+    w, people = np.ones(n), float(n)
+    if weight is not None:
+        w = weight / weight.mean()
+        # A weight of two is two people; but weights that sum to one are not one person.
+        people = max(float(weight.sum()), n / float(np.mean(w**2)))
     cells = np.flatnonzero(np.bincount(cell, w, minlength=p) > 0)
-    place = np.full(p, -1)
-    place[cells] = np.arange(len(cells))
+    target = np.searchsorted(cells, cell)
+    rng = np.random.default_rng(seed)
     if n > FIT_ROWS:
-        people = np.bincount(cell, minlength=p)
-        index, w_drawn = systematic_draw(w * (1 / people)[cell], FIT_ROWS, np.random.default_rng(seed))
-        Z, cell, w = Z[index], cell[index], w[index] * w_drawn
-        w = w / w.mean()
-    k, target = len(cells), place[cell]
+        index, w = _sample(target, w, FIT_ROWS, rng)
+        Z, target = Z[index], target[index]
     F = np.column_stack([np.ones(len(Z)), _logs(Z, cells)])
-    free = np.repeat(np.arange(k + 1) > 0, k)  # slopes are drawn to the identity, intercepts are not
-    strength = ridge / total * free
-    root = _preconditioner(F, w, strength)
+    theta = np.eye(len(cells), len(cells) + 1, 1)  # (b, Bᵀ), (k, k + 1): as many rows as cells
+    if len(F) > 2 * SKETCH_ROWS:
+        index, drawn = _sample(target, w, SKETCH_ROWS, rng)
+        theta = _minimise(F[index], target[index], drawn, ridge / people, theta)
+    theta = _minimise(F, target, w, ridge / people, theta)
+    return Scaling(theta[:, 1:].T, theta[:, 0], cells, p)
 
-    def loss(step: np.ndarray) -> tuple[float, np.ndarray]:
-        change = linalg.solve_triangular(root, step, lower=True, trans="T")
-        theta = change.reshape(k + 1, k)
+
+def _sample(target: np.ndarray, w: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """At most ``size`` rows, half of them dealt out to people and half to cells; and their weights, of mean one."""
+    count = np.bincount(target)
+    index, inverse = systematic_draw(w * (1 / len(w) + 1 / (len(count) * count[target])), size, rng)
+    index, first, times = np.unique(index, return_index=True, return_counts=True)
+    drawn = w[index] * inverse[first] * times
+    return index, drawn / drawn.mean()
+
+
+def _minimise(F: np.ndarray, target: np.ndarray, w: np.ndarray, strength: float, start: np.ndarray) -> np.ndarray:
+    """argmin_θ mean_x w (logsumexp(θ f) − (θ f)[target]) + strength/2 ‖slopes of θ − I‖², f = (1, log z); θ: (k, k + 1)
+
+    L-BFGS in the variable u, θ = start + R u, with R Rᵀ the inverse of the Hessian at the start, about.
+    """
+    shape, identity = start.shape, np.eye(len(start), len(start) + 1, 1)
+    draw = strength * (np.arange(shape[1]) > 0)  # slopes are drawn to the identity, intercepts are not
+    R = _inverse_root(F, w, draw, start)
+
+    def theta(u: np.ndarray) -> np.ndarray:
+        return np.asarray(start + (R @ u.reshape(len(R), -1, 1)).reshape(shape))
+
+    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
+        now = theta(u)
 
         def block(part: slice) -> tuple[float, np.ndarray]:
-            scores = F[part, 1:] + F[part] @ theta
-            scores -= scores.max(axis=1, keepdims=True)
-            own = scores[np.arange(len(scores)), target[part]]
+            rows, cell, weight = F[part], target[part], w[part]
+            one = np.arange(len(rows))
+            scores = now @ rows.T  # cell-major: long vector operations
+            scores -= scores.max(axis=0)
+            own = scores[cell, one]
             np.exp(scores, out=scores)
-            size = scores.sum(axis=1)
-            scores *= (w[part] / size)[:, None]
-            scores[np.arange(len(scores)), target[part]] -= w[part]
-            return float(w[part] @ (np.log(size) - own)), F[part].T @ scores
+            size = scores.sum(axis=0)
+            scores *= weight / size
+            scores[cell, one] -= weight
+            return float(weight @ (np.log(size) - own)), scores @ rows
 
-        parts = map_blocks(block, len(F), 4 * k, n_threads(None))
-        value = sum(v for v, _ in parts) / len(F) + 0.5 * float(strength @ change**2)
-        gradient = np.sum([g for _, g in parts], axis=0).ravel() / len(F) + strength * change
-        return value, linalg.solve_triangular(root, gradient, lower=True)
+        parts = map_blocks(block, len(F), 4 * len(now), n_threads(None))
+        value = sum(v for v, _ in parts) / len(F) + 0.5 * float((draw * (now - identity) ** 2).sum())
+        gradient = np.sum([g for _, g in parts], axis=0) / len(F) + draw * (now - identity)
+        return value, (gradient.reshape(len(R), 1, -1) @ R).ravel()
 
-    limits = {"maxiter": 100, "gtol": 1e-7, "ftol": 0.0}
-    found = optimize.minimize(loss, np.zeros((k + 1) * k), jac=True, method="L-BFGS-B", options=limits)
-    theta = linalg.solve_triangular(root, found.x, lower=True, trans="T").reshape(k + 1, k)
-    return Scaling(np.eye(k) + theta[1:], theta[0], cells, p)
+    limits = {"maxiter": 100, "gtol": 1e-6, "ftol": 0.0}
+    return theta(optimize.minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=limits).x)
 
 
-def _preconditioner(F: np.ndarray, w: np.ndarray, strength: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the Hessian at the identity, from some rows: L-BFGS then needs ten steps, not hundreds.
+def _inverse_root(F: np.ndarray, w: np.ndarray, draw: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """R with R Rᵀ = H⁻¹, H the Hessian at θ from some rows: L-BFGS then needs ten steps, not hundreds.
 
-    With very many cells only its blocks Fᵀ diag(w z_j) F, one for each cell j, are used.
+    (1, k(k+1), k(k+1)); or, with very many cells, only its blocks Fᵀ diag(w ẑ_j) F, (k, k + 1, k + 1).
     """
     step = max(len(F) // HESSIAN_ROWS, 1)
     F, w = F[::step], w[::step]
-    h = _softmax(F[:, 1:]).T
+    h = _softmax(theta @ F.T)
     k = len(h)
     if k <= FULL_HESSIAN_CELLS:
-        H = block_hessian(F, h, 1.0, w) / len(F)
+        H = block_hessian(F, h, 1.0, w).reshape(k + 1, k, k + 1, k).transpose(1, 0, 3, 2).reshape(1, k * (k + 1), -1)
     else:
-        H = np.zeros(((k + 1) * k,) * 2)
-        for j in range(k):
-            H[j::k, j::k] = (F.T * (w * h[j])) @ F / len(F)
-    size = np.trace(H) / len(H)
-    H[np.diag_indices_from(H)] += strength + 1e-7 * size
-    return np.asarray(linalg.cholesky(H, lower=True))
+        H = np.stack([(F.T * (w * h[j])) @ F for j in range(k)])
+    H /= len(F)
+    blocks, size, _ = H.shape
+    diagonal = np.arange(size)
+    least = 1e-7 * H[:, diagonal, diagonal].mean() + 1e-12  # equal changes of all scores change nothing
+    H[:, diagonal, diagonal] += np.tile(draw, k).reshape(blocks, size) + least
+    inverse = [linalg.solve_triangular(linalg.cholesky(one, lower=True), np.eye(size), lower=True).T for one in H]
+    return np.stack(inverse)
 
 
 def fit_calibration(
@@ -141,5 +168,6 @@ def _logs(Z: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return scores / scores.sum(axis=1, keepdims=True)
+    """Of each column: cell-major, (k, n)."""
+    scores = np.exp(scores - scores.max(axis=0))
+    return scores / scores.sum(axis=0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -54,7 +55,9 @@ def _weight_arguments(estimator: Any, weight: Any) -> dict[str, Any]:
 
 
 def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | None) -> Any:
-    """A clone of ``estimator``, fitted; with weights where it takes them."""
+    """A clone of ``estimator``, fitted, with weights where it takes them; a constant if there is one target only."""
+    if (target == target[0]).all():
+        return DummyClassifier().fit(np.zeros((len(target), 1)), target)
     arguments = {} if weight is None else _weight_arguments(estimator, weight)
     return clone(estimator).fit(X, target, **arguments)
 
@@ -122,7 +125,10 @@ class ClassModel:
 
 @dataclass(frozen=True, eq=False)
 class GroupModels:
-    """P(A | X, Y=i) of each class i: a model whose column k is group ``columns[i][k]``, or None for fixed shares."""
+    """P(A | X, Y=i) of each class i: a model whose column k is group ``columns[i][k]``.
+
+    None, and the shares of the groups among everybody, where nobody was in the class.
+    """
 
     models: tuple[Any, ...]
     columns: tuple[np.ndarray, ...]

@@ -50,28 +50,25 @@ def make_splits(cv: Any, people: People) -> list[tuple[np.ndarray, np.ndarray]]:
     rows given.
     """
     cell, n = people.cell, people.n_given
-    if cv is None or cv == "prefit":
+    if cv is None or (isinstance(cv, str) and cv == "prefit"):
         cv = DEFAULT_FOLDS
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
         fold = content_folds(people.X, cell, int(cv))
         parts = [np.flatnonzero(fold == k) for k in np.unique(fold)]
-        everybody = np.arange(len(cell))
-        return [(np.setdiff1d(everybody, part), part) for part in parts]
+        return [(np.setdiff1d(np.arange(len(cell)), part), part) for part in parts]
+    place, full = np.full(n, -1), np.zeros(n, dtype=int)
+    place[people.kept], full[people.kept] = np.arange(len(cell)), cell
     try:
-        splitter = check_cv(cv)
-    except ValueError:
-        raise ValueError(f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit'.") from None
-    place = np.full(n, -1)
-    place[people.kept] = np.arange(len(cell))
-    full = np.zeros(n, dtype=int)
-    full[people.kept] = cell
-    splits = []
-    for train, test in splitter.split(np.zeros(n), full):
-        train, test = place[train], place[test]
-        splits.append((train[train >= 0], test[test >= 0]))
-    counts = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(cell))
+        given = [(place[train], place[test]) for train, test in check_cv(cv).split(np.zeros(n), full)]
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit' ({error})."
+        ) from None
+    splits = [(train[train >= 0], test[test >= 0]) for train, test in given]
+    splits = [(train, test) for train, test in splits if len(test)]
+    counts = np.bincount(np.concatenate([test for _, test in splits] or [cell[:0]]), minlength=len(cell))
     if (counts != 1).any():
         raise ValueError(
             f"cv: {int((counts != 1).sum())} rows are not in exactly one test part; out-of-fold posteriors need a "
@@ -87,7 +84,8 @@ def make_recipe(
     if posterior not in ("auto", "joint", "factored"):
         raise ValueError(f"posterior={posterior!r}: must be 'auto', 'joint' or 'factored'.")
     shape = len(people.groups), len(people.classes)
-    fixed = None
+    if group_estimator is not None and not hasattr(group_estimator, "fit"):
+        raise ValueError(f"group_estimator={group_estimator!r}: must be a classifier; it is fitted to the groups.")
     if is_fitted_model(estimator, cv):
         if estimator is None:
             raise ValueError("estimator=None: cv='prefit' needs a fitted model.")
@@ -95,23 +93,24 @@ def make_recipe(
             raise ValueError("posterior='joint': a fitted model knows the classes only; use 'factored' or 'auto'.")
         fixed = ClassModel(estimator, np.arange(shape[1]), shape[1])
         group_estimator = default_group_estimator(estimator, people.X) if group_estimator is None else group_estimator
-        return Recipe("given" if holds_group else "factored", None, group_estimator, fixed, shape)
-    estimator = default_estimator(people.X) if estimator is None else estimator
-    if not hasattr(estimator, "fit"):
-        raise ValueError(f"estimator={estimator!r}: must be a classifier, or a function that gives probabilities.")
-    group_estimator = estimator if group_estimator is None else group_estimator
-    kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
+        recipe = Recipe("given" if holds_group else "factored", None, group_estimator, fixed, shape)
+    else:
+        estimator = default_estimator(people.X) if estimator is None else estimator
+        if not hasattr(estimator, "fit") or isinstance(estimator, type):
+            raise ValueError(f"estimator={estimator!r}: must be a classifier, or a function that gives probabilities.")
+        group_estimator = estimator if group_estimator is None else group_estimator
+        kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
+        recipe = Recipe(kind, estimator, group_estimator, None, shape)
     if people.weight is not None:
-        for model in [estimator] if kind != "factored" else [estimator, group_estimator]:
-            _warn_unweighted(model)
-    return Recipe(kind, estimator, group_estimator, None, shape)
+        _warn_unweighted([recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None])
+    return recipe
 
 
-def _warn_unweighted(model: Any) -> None:
-    if not takes_weights(model):
+def _warn_unweighted(models: Sequence[Any]) -> None:
+    names = {type(model).__name__ for model in models if model is not None and not takes_weights(model)}
+    for name in sorted(names):
         warnings.warn(
-            f"sample_weight: {type(model).__name__} takes none, so it is fitted without; calibration and constraints "
-            "honour the weights.",
+            f"sample_weight: {name} takes none, so it is fitted without; calibration and constraints honour them.",
             OptFairWarning,
             stacklevel=4,
         )
@@ -160,7 +159,7 @@ class Recipe:
             shares[i] = np.bincount(a[rows], w, A) if len(rows) else np.bincount(a, weight, A)
             shares[i] /= shares[i].sum()
             found, label = np.unique(a[rows], return_inverse=True)
-            model = fit_model(self.group_estimator, take_rows(X, rows), label, w) if len(found) > 1 else None
+            model = fit_model(self.group_estimator, take_rows(X, rows), label, w) if len(rows) else None
             models.append(model)
             columns.append(found if model is None else found[np.asarray(model.classes_, dtype=int)])
         return GroupModels(tuple(models), tuple(columns), shares)

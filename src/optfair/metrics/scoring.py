@@ -77,7 +77,10 @@ class ViolationScorer(BaseEstimator):
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r}: must be one of {', '.join(map(repr, METHODS))}.")
         groups = self._groups(estimator, X) if sensitive_features is None else sensitive_features
-        prediction, classes = _prediction(estimator, X, y, self.method)
+        # An aware classifier that does not find the groups in X itself needs them to answer.
+        needs = getattr(_last(estimator), "_asks_for_groups", bool)
+        arguments = {"sensitive_features": groups} if needs() else {}
+        prediction, classes = _prediction(estimator, X, y, self.method, arguments)
         return -violation(
             y,
             prediction,
@@ -126,12 +129,25 @@ def _says(estimator: Any) -> bool:
     return getattr(estimator, "sensitive_features", None) is not None or isinstance(estimator, Pipeline)
 
 
-def _prediction(estimator: Any, X: Any, y: Any, method: str) -> tuple[Any, list[Hashable] | None]:
+def _last(estimator: Any) -> Any:
+    """The classifier that answers, behind pipelines and searches."""
+    while True:
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator
+
+
+def _prediction(
+    estimator: Any, X: Any, y: Any, method: str, arguments: dict[str, Any]
+) -> tuple[Any, list[Hashable] | None]:
     """What the estimator answers, and the classes.
 
     All its classes are named, so that a fold in which nobody has or gets one of them is asked the same question.
     """
-    answers = np.asarray(getattr(estimator, method)(X))
+    answers = np.asarray(getattr(estimator, method)(X, **arguments))
     soft, known = method == "predict_proba", getattr(estimator, "classes_", None)
     if known is None and soft:
         raise ValueError(
