@@ -5,7 +5,7 @@ CORE := .venv-core/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-core check format bench-solver clean
+.PHONY: help venv test test-core check format bench-solver bench-post clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ format: .venv/.installed  ## format the code and apply the safe lint fixes
 
 bench-solver: .venv/.installed  ## time the solver
 	$(BIN)/python benchmarks/solver.py
+
+bench-post: .venv/.installed  ## compare OptFairPost with the released code on Adult ($$OPTFAIR_DATA)
+	$(BIN)/python benchmarks/post.py adult
 
 clean:  ## remove the environments, the caches and the build products
 	rm -rf .venv .venv-core build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

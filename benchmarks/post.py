@@ -182,7 +182,7 @@ def adult() -> None:
     for seed in (1, 2, 3):
         train, test = real_data.authors_split(len(data.y), seed)
         truth = {"sensitive_features": data.group[test], "classes": np.unique(data.y)}
-        base = LogisticRegression(C=100, max_iter=2000)
+        base = LogisticRegression(C=10, solver="newton-cholesky")
         model = OptFairPost(base, criterion="dp", random_state=seed).fit(
             data.X[train], data.y[train], sensitive_features=data.group[train]
         )

@@ -87,7 +87,7 @@ def test_labels_that_agree_with_z_say_nothing(criterion):
 def test_the_bias_of_a_constraint_is_shrunk_by_how_much_of_it_is_noise(wishes):
     """b (1 − 1/mean (b/se)²)₊ over its rows (James and Stein), se the larger of the two standard errors."""
     wishes = as_constraints(wishes, 0.02)
-    task, rule, cell = few_people(1, 3000, criterion=wishes)
+    task, rule, cell = few_people(4, 3000, criterion=wishes)
     raw, found = raw_bias(rule, task, cell), label_bias(task, rule, cell)
     error = np.maximum(*standard_errors(rule, task, cell))
     for source in range(len(wishes)):
