@@ -144,7 +144,7 @@ def page(lines: Path) -> None:
         print(f"| {data} | {model} | {criterion} | " + " | ".join(cells) + " |")
     overall = fair.groupby("way")["over"].mean()
     print("| **all** | | | " + " | ".join(f"**{overall[way]:+.4f}**" for way in WAYS) + " |\n")
-    print('## Test violation at each tolerance, calibration="posterior", mean over splits\n')
+    print('## Test violation at each tolerance, calibration="both", mean over splits\n')
     columns = [
         "data (train, test)",
         "model",
@@ -154,18 +154,26 @@ def page(lines: Path) -> None:
         "fair: accuracy, violation",
     ]
     print("| " + " | ".join([*columns, "floor", "within ξ + floor (splits)"]) + " |\n" + "|---" * 8 + "|")
+    outside: list[float] = []
     for (data, model, criterion), part in table.groupby(["data", "model", "criterion"]):
         plain = part[part["way"] == "plain"][["accuracy", "violation", "floor"]].mean()
         hidden = " (within its floor: nothing can be seen)" if plain["violation"] <= plain["floor"] else ""
-        for tolerance, rule in part[part["way"] == "posterior"].groupby("tolerance"):
+        for tolerance, rule in part[part["way"] == "both"].groupby("tolerance"):
             found = rule[["accuracy", "violation", "floor"]].mean()
-            verdict = "yes" if found["violation"] <= tolerance + found["floor"] else "**no**"
+            over = rule["violation"] - tolerance - rule["floor"]
+            verdict = "yes" if over.mean() <= 0 else f"**no: +{over.mean():.4f} ± {over.sem():.4f}**"
+            outside.append(max(over.mean(), 0.0))
             print(
                 f"| {data} ({sizes[data][0]:,}, {sizes[data][1]:,}) | {model} | {criterion} | {tolerance} "
                 f"| {plain['accuracy']:.4f}, {plain['violation']:.4f}{hidden} "
                 f"| {found['accuracy']:.4f}, {found['violation']:.4f} | {found['floor']:.4f} "
                 f"| {verdict} ({len(rule)}) |"
             )
+    print(
+        f"\n{sum(x == 0 for x in outside)} of {len(outside)} lines are within ξ + floor; the others miss it by at most "
+        f"{max(outside):.4f} (± is the standard error over splits). The floor is the noise of the test part alone; that of "
+        "the training part adds to it, and the splits of one data set share their people."
+    )
 
 
 # The authors' released code on the same split: (accuracy, violation), mean of seeds 1-3 (our runs of it).
