@@ -171,8 +171,8 @@ def page(lines: Path) -> None:
             )
     print(
         f"\n{sum(x == 0 for x in outside)} of {len(outside)} lines are within ξ + floor; the others miss it by at most "
-        f"{max(outside):.4f} (± is the standard error over splits). The floor is the noise of the test part alone; that of "
-        "the training part adds to it, and the splits of one data set share their people."
+        f"{max(outside):.4f} (± is the standard error over splits). The floor is the noise of the test part "
+        "alone; that of the training part adds to it, and the splits of one data set share their people."
     )
 
 
