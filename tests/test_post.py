@@ -687,7 +687,8 @@ def test_what_a_black_box_cannot_do():
         sensitive_features=SEX,
     )
     with pytest.raises(
-        ValueError, match=r"^estimator: \d+ rows of its output are not probabilities \(row 0 sums to .*\); apply"
+        ValueError,
+        match=r"^estimator: \d+ rows of its output are not probabilities \(row 0 sums to .*\); give one column",
     ):
         quick(PREFIT.model.decision_function).fit(X, Y, sensitive_features=SEX)
 
@@ -868,7 +869,7 @@ def test_posteriors_are_out_of_fold():
     model = quick(KNeighborsClassifier(1), calibration="none", tolerance=1.0)
     model.fit(X, noise, sensitive_features=SEX)
     plain = model.report().measured[0]
-    assert plain.name == "plain model" and plain.accuracy < 0.7
+    assert plain.name == "unconstrained, joint" and plain.accuracy < 0.7
     assert model.score(X, noise) == 1.0  # the model of all rows has seen them
 
 
@@ -1061,8 +1062,8 @@ def test_the_report_of_the_people_fitted_on(blind):
         "upper bound",
         "Prices (accuracy gained per unit of tolerance)",
         "Price of determinism",
-        "With labels (a violation below the floor is what a fair rule shows by chance)",
-        "plain model",
+        "With labels (largest gap of any group;",
+        "unconstrained, joint",
         "fair rule",
         "Constraints with labels: ",
         "Took: models ",
@@ -1090,7 +1091,7 @@ def test_the_report_on_labelled_people(name, request):
     report = model.report(table, Y_NEW, sample_weight=w, **given)
     assert f"{N} people given" in str(report) and "Took" not in str(report) and "Certificate" not in str(report)
     measured = {one.name: one for one in report.measured}
-    assert list(measured) == ["plain model", "decisions (hashed)", "fair rule"]
+    assert list(measured) == ["unconstrained, joint", "decisions (hashed)", "fair rule"]
     answers = model.predict(table, **asked)
     assert measured["decisions (hashed)"].accuracy == pytest.approx(np.average(answers == Y_NEW, weights=w))
     for label, prediction in (("decisions (hashed)", answers), ("fair rule", model.predict_proba(table, **asked))):
@@ -1103,7 +1104,7 @@ def test_the_report_says_when_nothing_binds_and_which_cells_are_small():
     assert "Prices: no constraint binds; the rule costs nothing." in str(model.report())
     small = str(quick(tolerance=0.01).fit(X, Y, sensitive_features=SEX).report())
     sizes = SEX.value_counts()
-    assert "Cells too small to judge at this tolerance (people): " in small
+    assert "Cells too small to judge: chance moves their rates by more than that (people): " in small
     assert f"'f': {sizes['f']}" in small and f"'m': {sizes['m']}" in small
 
 

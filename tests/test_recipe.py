@@ -248,15 +248,18 @@ def test_models_without_probabilities_are_refused(argument):
         (np.full((3, 2), 0.5), "estimator: its probabilities have shape (3, 2); expected (4, n_classes)."),
         (
             np.array([[0.5, 0.5], [2.0, 1.0], [0.5, 0.5], [3.0, 1.0]]),
-            "estimator: 2 rows of its output are not probabilities (row 1 sums to 3); apply a softmax first.",
+            "estimator: 2 rows of its output are not probabilities (row 1 sums to 3); give one column per "
+            "class, after a softmax.",
         ),
         (
             np.array([[0.5, 0.5], [0.5, 0.5], [1.5, -0.5], [0.5, 0.5]]),
-            "estimator: 1 rows of its output are not probabilities (row 2 sums to 1); apply a softmax first.",
+            "estimator: 1 rows of its output are not probabilities (row 2 sums to 1); give one column per "
+            "class, after a softmax.",
         ),
         (
             np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [np.nan, 0.5]]),
-            "estimator: 1 rows of its output are not probabilities (row 3 sums to nan); apply a softmax first.",
+            "estimator: 1 rows of its output are not probabilities (row 3 sums to nan); give one column per "
+            "class, after a softmax.",
         ),
     ],
     ids=["1-d", "too few", "too much", "negative", "nan"],

@@ -152,10 +152,14 @@ def test_the_smallest_tolerance_decides():
 
 
 @pytest.mark.parametrize(
-    "wish", [Ratio("dp", 0.8), MinimumRate("recall", 0.3), Constraint("dp", {0: 0.1})], ids=["ratio", "minimum", "map"]
+    "wish",
+    [Ratio("dp", 0.8), MinimumRate("recall", 0.3), Rows(np.eye(12)[:1], upper=1.0)],
+    ids=["ratio", "minimum", "own"],
 )
-def test_without_one_tolerance_no_cell_is_small(wish):
-    assert small_cells(counted([[5, 6], [5, 4], [9, 8]]), [wish]).empty
+def test_without_a_tolerance_no_cell_is_small(wish):
+    n = counted([[5, 6], [5, 4], [9, 8]])
+    assert small_cells(n, [wish]).empty
+    assert len(small_cells(n, [wish, Constraint("dp", {0: 0.1, 1: 0.25})])) == 3  # the smallest of a mapping counts
 
 
 # -- in words -----------------------------------------------------------------------------------------------
@@ -189,7 +193,8 @@ def test_the_text_counts_and_shows_the_worst_rows_first():
     outside = int((table["value"].abs() > 0.01).sum())
     surely = int(((table["low"] > 0.01) | (table["high"] < -0.01)).sum())
     (start,) = [k for k, line in enumerate(lines) if line.startswith("Constraints with labels")]
-    head = f"{len(table) - outside} of {len(table)} within bounds, {outside} outside, {surely} of these beyond chance"
+    met = int(((table["low"] >= table["lower"]) & (table["high"] <= table["upper"])).sum())
+    head = f"{len(table) - outside} of {len(table)} values within bounds; surely met {met}, surely missed {surely},"
     assert head in lines[start]
     worst = table.loc[table["value"].abs().idxmax()]
     name = f"eo {worst.group!r} given {worst.given!r} -> {worst.outcome!r}"
@@ -262,7 +267,7 @@ def test_the_report_of_the_people_fitted_on_is_out_of_fold(fitted_model):
     text = str(report)
     assert "eo within 0.02 of overall, blind: 2 groups, 2 classes; 500 people fitted on, out of fold" in text
     assert f"({model.n_base_fits_} model fits)" in text and model.n_base_fits_ == 4
-    assert [one.name for one in report.measured] == ["plain model", "fair rule"]
+    assert [one.name for one in report.measured] == ["unconstrained, joint", "fair rule"]
     assert report.small["group"].tolist()[:2] == ["y", "y"]
     assert report.rule is model.rule_
 
@@ -271,7 +276,7 @@ def test_the_report_of_others_measures_what_they_are_answered(fitted_model):
     model, X, y, a = fitted_model
     report = model.report(X[:300], y[:300], sensitive_features=a[:300])
     names = {one.name: one.accuracy for one in report.measured}
-    assert list(names) == ["plain model", "decisions (hashed)", "fair rule"]
+    assert list(names) == ["unconstrained, joint", "decisions (hashed)", "fair rule"]
     assert names["decisions (hashed)"] == pytest.approx(np.mean(model.predict(X[:300]) == y[:300]))
     h = model.predict_proba(X[:300])
     assert names["fair rule"] == pytest.approx(h[np.arange(300), (y[:300] == "yes").astype(int)].mean())

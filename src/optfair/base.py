@@ -6,6 +6,7 @@ Sub-classes set ``classes_`` and ``groups_`` in `fit`, and have the parameters `
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, validate_data
 
 from optfair import decisions
+from optfair.errors import OptFairWarning
 from optfair.features import as_table, drop_columns, has_columns, read_groups, take_rows
 from optfair.labels import check_same_rows, check_weights, encode_classes, encode_groups, match_groups, object_array
 from optfair.people import row_bytes
@@ -116,6 +118,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups_given = self._groups_of(X, sensitive_features)
         check_same_rows(**listed, sensitive_features=sensitive_features)
         a, groups = encode_groups(groups_given, n, missing=self.missing)
+        if self.awareness == "blind" and self.sensitive_features is None:
+            _warn_if_among_features(X, sensitive_features)
         if len(groups) > max(10, n // 3):
             raise ValueError(
                 f"sensitive_features: {len(groups)} groups among {n} rows; cut a continuous attribute into a few bands."
@@ -128,7 +132,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups = groups[present]
         codes, index = encode_classes(labels, classes, name="y")
         if len(index) < 2:
-            raise ValueError(f"y: has one class, {index[0]!r}; at least two classes are needed to choose from.")
+            raise ValueError(
+                f"y: has one class, {index.tolist()[0]!r}; at least two classes are needed to choose from."
+            )
         names = object_array(index.tolist())
         if labels.dtype.kind != "O":
             # Wide enough for classes that a fitted model knows and y does not have.
@@ -224,8 +230,34 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """Accuracy of `predict`."""
-        predicted = self.predict(X, sensitive_features=sensitive_features)
+        # Routed to a blind rule, groups are of no use to it, and no mistake either.
+        predicted = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
+def _warn_if_among_features(X: Any, groups: Any) -> None:
+    """A blind rule whose X holds the groups is not blind."""
+    if not isinstance(X, pd.DataFrame):
+        return
+    if isinstance(groups, pd.DataFrame) or np.ndim(groups) == 2:
+        given = pd.DataFrame(groups)
+    else:
+        given = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
+    same = [
+        column
+        for column in X.columns
+        if any(
+            (column == name and name is not None) or np.array_equal(X[column].to_numpy(), given[name].to_numpy())
+            for name in given.columns
+        )
+    ]
+    if same:
+        warnings.warn(
+            f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
+            "name it in the constructor.",
+            OptFairWarning,
+            stacklevel=4,
+        )
 
 
 def _check_labels(y: Any, caller: str) -> np.ndarray:

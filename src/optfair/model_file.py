@@ -32,6 +32,7 @@ KNOWN_TYPES = {
     "optfair.estimation.models.GivenGroupModel",
     "optfair.estimation.models.GroupModels",
     "optfair.estimation.models.JointModel",
+    "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 }
 

@@ -25,7 +25,7 @@ from optfair.determinism import Determinism
 from optfair.dual.certificate import Certificate
 from optfair.errors import OptFairWarning
 from optfair.estimation.calibration import calibrated, fit_calibration
-from optfair.estimation.models import placed
+from optfair.estimation.models import JointModel, placed
 from optfair.estimation.recipe import is_fitted_model, make_recipe, make_splits, out_of_fold
 from optfair.features import as_table
 from optfair.labelled import solve_with_labels
@@ -156,7 +156,7 @@ class OptFairPost(FairClassifier):
             X, y, sensitive_features, sample_weight, getattr(self.estimator, "classes_", None) if fixed else None
         )
         if len(people.groups) == 1:
-            message = f"sensitive_features: there is one group, {people.groups[0]!r}; nothing is compared."
+            message = f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared."
             warnings.warn(message, OptFairWarning, stacklevel=2)
 
         clock = time.perf_counter()
@@ -171,7 +171,16 @@ class OptFairPost(FairClassifier):
             holds_group=aware and self.sensitive_features is not None,
         )
         splits = make_splits(self.cv, people)
-        Z, self.posterior_model_ = out_of_fold(recipe, people, splits, self.n_jobs)
+        try:
+            Z, self.posterior_model_ = out_of_fold(recipe, people, splits, self.n_jobs)
+        except (KeyError, ValueError) as error:
+            named = [name for name in np.ravel(self.sensitive_features) if isinstance(name, str) and name in str(error)]
+            if fixed and not aware and named:
+                raise ValueError(
+                    f"estimator: the fitted model seems to need the sensitive column {str(named[0])!r}, which a blind "
+                    "rule leaves out; use awareness='aware', or give the groups to fit."
+                ) from error
+            raise
         self.n_base_fits_ = recipe.fits * (len(splits) + 1)
         self.classes_, self.groups_ = people.classes, people.groups
         self.seconds_ = {"models": time.perf_counter() - clock}
@@ -274,7 +283,7 @@ class OptFairPost(FairClassifier):
             if kept is None:
                 return make_report(what, self.rule_, constraints, {}, **fitted)
             measure = kept.task.posterior
-            answers = {"plain model": np.eye(m)[kept.plain], "fair rule": self.rule_.predict_proba(measure.Z)}
+            answers = {self._plain_name(): np.eye(m)[kept.plain], "fair rule": self.rule_.predict_proba(measure.Z)}
             group, label = np.divmod(kept.cell, m)
             title = f"{what}; {measure.n} people fitted on, out of fold"
             return make_report(title, self.rule_, constraints, answers, label, group, measure.weight, **fitted)
@@ -287,11 +296,15 @@ class OptFairPost(FairClassifier):
         raw, Z = self._posteriors_of(X, asked)
         decided, _ = encode_classes(self.predict(X, sensitive_features=asked), self.classes_.tolist())
         answers = {
-            "plain model": np.eye(m)[raw.sum(axis=1).argmax(axis=1)],
+            self._plain_name(): np.eye(m)[raw.sum(axis=1).argmax(axis=1)],
             f"decisions ({self.decision})": np.eye(m)[decided],
             "fair rule": self.rule_.predict_proba(Z),
         }
         return make_report(f"{what}; {n} people given", self.rule_, constraints, answers, label, group, sample_weight)
+
+    def _plain_name(self) -> str:
+        """What answers without constraints: the model of Y itself, or the likeliest class by the model of the pair."""
+        return "unconstrained, joint" if isinstance(self.posterior_model_, JointModel) else "plain model"
 
     # -- other rules from the same posteriors --------------------------------------------------------------
     def with_tolerance(self, tolerance: Any) -> OptFairPost:
@@ -364,7 +377,8 @@ class OptFairPost(FairClassifier):
     def save(self, path: Any) -> None:
         """Write the model as a skops archive, and the secret key of its decisions beside it in ``path`` + ".key".
 
-        `optfair.load_model` reads it and runs no code from it. The out-of-fold posteriors are not written.
+        `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
+        must be named to it as ``trusted=``. The out-of-fold posteriors are not written.
         """
         from optfair.model_file import save_model
 

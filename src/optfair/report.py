@@ -50,9 +50,13 @@ class Report:
     small: pd.DataFrame
     seconds: dict[str, float] | None = None
     n_base_fits: int | None = None
+    n_people: int = 0
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
-        parts = [self.title]
+        parts = [self.title, self._trust_text()]
         if self.seconds is not None:
             certificate = "\n".join("  " + line for line in str(self.rule.certificate).splitlines())
             parts += [f"Certificate (on z(x), out of fold)\n{certificate}", self._prices_text()]
@@ -63,6 +67,18 @@ class Report:
             times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
             parts.append(f"Took: {times} ({self.n_base_fits} model fits)")
         return "\n\n".join(part for part in parts if part)
+
+    def _trust_text(self) -> str:
+        """A warning where z(x) and labels disagree about the accuracy by more than chance."""
+        if self.seconds is None or not self.measured or self.n_people == 0:
+            return ""
+        said, found = self.rule.certificate.accuracy, self.measured[-1].accuracy
+        if abs(said - found) <= 3 * np.sqrt(max(found * (1 - found), 1e-9) / self.n_people):
+            return ""
+        return (
+            f"NOTE: z(x) puts the accuracy at {said:.4f}, labels at {found:.4f}: the models misjudge their sureness. "
+            "The certificate speaks of z(x), not of the labels. A better model of (group, class) would mend it."
+        )
 
     def _prices_text(self) -> str:
         paid = self.prices[self.prices["price"] > 0].sort_values("price", ascending=False)
@@ -86,17 +102,19 @@ class Report:
                 i = one.interval
                 line += f"    {i.value:.4f}     {i.lower:.4f} to {i.upper:.4f}  {i.noise_floor:.4f}"
             lines.append(line)
-        return "\n".join(["With labels (a violation below the floor is what a fair rule shows by chance)", *lines])
+        head = "With labels (largest gap of any group; a perfectly fair rule stays below the floor 19 times in 20)"
+        return "\n".join([head, *lines])
 
     def _worst_text(self) -> str:
         table = self.constraints
         if table is None or table.empty:
             return ""
-        outside = int((table["excess"] > 0).sum())
-        sure = int(((table["low"] > table["upper"]) | (table["high"] < table["lower"])).sum())
+        missed = int(((table["low"] > table["upper"]) | (table["high"] < table["lower"])).sum())
+        met = int(((table["low"] >= table["lower"]) & (table["high"] <= table["upper"])).sum())
         head = (
-            f"Constraints with labels: {len(table) - outside} of {len(table)} within bounds, {outside} outside, "
-            f"{sure} of these beyond chance (simultaneous 95 %)"
+            f"Constraints with labels: {int((table['excess'] == 0).sum())} of {len(table)} values within bounds; "
+            f"surely met {met}, surely missed {missed}, too few people to tell {len(table) - met - missed} "
+            "(simultaneous 95 %)"
         )
         distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
         worst = table.assign(distance=distance).sort_values("distance", ascending=False).head(LINES)
@@ -115,7 +133,9 @@ class Report:
             for row in self.small.head(SHOWN).itertuples()
         ]
         more = f"; and {len(self.small) - SHOWN} more" if len(self.small) > SHOWN else ""
-        return f"Cells too small to judge at this tolerance (people): {'; '.join(shown)}{more}"
+        return (
+            f"Cells too small to judge: chance moves their rates by more than that (people): {'; '.join(shown)}{more}"
+        )
 
 
 def _row(row: Any) -> str:
@@ -174,7 +194,8 @@ def make_report(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OptFairWarning)
             lines, small = constraint_table(confusion, constraints), small_cells(confusion, constraints)
-    return Report(title, rule, prices(rule), tuple(measured), lines, small, **fitted)
+    n = 0 if y is None else len(y)
+    return Report(title, rule, prices(rule), tuple(measured), lines, small, n_people=n, **fitted)
 
 
 def small_cells(confusion: GroupConfusion, constraints: Sequence[AnyConstraint]) -> pd.DataFrame:
@@ -183,10 +204,11 @@ def small_cells(confusion: GroupConfusion, constraints: Sequence[AnyConstraint])
     The 95 % half-width of a rate of one half among n people is 0.98/√n. Criteria that do not condition on the true
     class (dp, oae) speak of whole groups: given is then empty.
     """
-    wishes = [wish for wish in constraints if isinstance(wish, Constraint) and not isinstance(wish.tolerance, Mapping)]
+    wishes = [wish for wish in constraints if isinstance(wish, Constraint)]
     if not wishes:
         return NO_CELLS
-    least = max(min(float(wish.tolerance) for wish in wishes), 1e-9)  # type: ignore[arg-type]
+    bounds = [t for w in wishes for t in (w.tolerance.values() if isinstance(w.tolerance, Mapping) else [w.tolerance])]
+    least = max(min(map(float, bounds)), 1e-9)
     n = confusion.n_people
     given: list[Any] = list(confusion.classes)
     if all(wish.criterion in ("dp", "oae") for wish in wishes):

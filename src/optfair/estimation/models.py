@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
@@ -23,8 +25,14 @@ from sklearn.utils.validation import has_fit_parameter
 PROBABILITY_SLACK = 1e-3
 
 
-def default_estimator(X: Any) -> Pipeline:
+def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
     """Standardised multinomial logistic regression (not centred where X is sparse)."""
+    texts = [c for c in getattr(X, "columns", ()) if isinstance(X, pd.DataFrame) and not is_numeric_dtype(X[c])]
+    if texts:
+        raise ValueError(
+            f"{argument}=None: the default logistic regression cannot read the column {texts[0]!r}, not a number; "
+            "pass a Pipeline that encodes it."
+        )
     return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
 
 
@@ -34,7 +42,7 @@ def default_group_estimator(model: Any, X: Any) -> Pipeline:
     if isinstance(model, Pipeline) and len(model) > 1:
         scaler = StandardScaler(with_mean=False)  # whatever comes out of it may be sparse
         return make_pipeline(FrozenEstimator(model[:-1]), scaler, LogisticRegression(max_iter=1000))
-    return default_estimator(X)
+    return default_estimator(X, "group_estimator")
 
 
 # -- one model --------------------------------------------------------------------------------------------
@@ -82,7 +90,7 @@ def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.n
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{argument}: {int(bad.sum())} rows of its output are not probabilities (row {row} sums to "
-            f"{total[row]:.4g}); apply a softmax first."
+            f"{total[row]:.4g}); give one column per class, after a softmax."
         )
     return P / total[:, None]
 
