@@ -17,12 +17,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from optfair import Constraint, MinimumRate, OptFairPost, OptFairWarning, frontier, metrics, solve
+from optfair import Constraint, InfeasibleError, MinimumRate, OptFairPost, OptFairWarning, frontier, metrics, solve
 
 N = 240
 
@@ -1118,3 +1119,109 @@ def test_the_report_refuses_what_predict_refuses(blind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         blind.report(X, Y, sensitive_features=SEX)
+
+
+# -- found by an attack -------------------------------------------------------------------------------------
+def test_another_criterion_on_many_rows_does_not_start_from_another_matrix():
+    """The solver remembers where it was; the rows of D in another order, or fewer of them, are another problem."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((60_000, 3))
+    group = (features[:, 0] + rng.standard_normal(60_000) > 0).astype(int) + (rng.random(60_000) < 0.2)
+    label = (features[:, 1] + 0.5 * group + rng.standard_normal(60_000) > 0.5).astype(int) + (features[:, 2] > 1)
+    both = [Constraint("dp", 0.02), Constraint("oae", 0.01)]
+    model = OptFairPost(GaussianNB(), criterion=both, cv=2, calibration="posterior", random_state=0)
+    model.fit(features, label, sensitive_features=group)
+    for other in (both[::-1], both[:1], [*both, Constraint("eo", 0.1)]):
+        again = model.with_criterion(other)
+        assert again.certificate_.excess == 0 and again.certificate_.gap <= 2e-3
+
+
+def test_aware_labels_do_not_rule_out_a_class_that_nobody_of_a_small_group_had():
+    y, sex = np.array(["a", "b"] * 100 + ["a"] * 4), np.array(["f", "m"] * 50 + ["m", "f"] * 50 + ["x"] * 4)
+    features = np.random.default_rng(0).standard_normal((204, 2))
+    model = OptFairPost(FrozenEstimator(LogisticRegression().fit(features[:200], y[:200])), awareness="aware", cv=2)
+    model.fit(features, y, sensitive_features=sex)
+    Z = model.joint_posterior(features, sensitive_features=np.full(204, "x"))
+    assert Z[:, 2].max() < 1
+
+
+def test_columns_of_groups_are_matched_by_name():
+    both = NEW[["sex"]].assign(other=np.arange(len(NEW)) % 2)
+    model = quick(awareness="aware").fit(X_NEW, Y_NEW, sensitive_features=both)
+    same(model, model, sensitive_features=both)
+    np.testing.assert_array_equal(
+        model.predict_proba(X_NEW, sensitive_features=both[["other", "sex"]]),
+        model.predict_proba(X_NEW, sensitive_features=both),
+    )
+    wrong = both.rename(columns={"other": "another"})
+    message = "sensitive_features: has the columns ['sex', 'another']; fit had ['sex', 'other']."
+    one_line(message, model.predict, X_NEW, sensitive_features=wrong)
+
+
+def test_rows_in_another_order_are_refused_after_fit_too(blind, aware):
+    shuffled = Y_NEW[::-1] if isinstance(Y_NEW, pd.Series) else pd.Series(Y_NEW, index=X_NEW.index)[::-1]
+    with pytest.raises(ValueError, match="in another order"):
+        blind.report(X_NEW, shuffled, sensitive_features=SEX_NEW)
+    with pytest.raises(ValueError, match="in another order"):
+        aware.predict(X_NEW, sensitive_features=SEX_NEW[::-1])
+
+
+def test_a_frame_without_its_sensitive_column_has_the_others_in_order():
+    model = quick(sensitive_features="sex").fit(NEW[["x1", "x2", "sex"]], Y_NEW)
+    one_line(
+        "X: has the columns ['x2', 'x1']; expected those of fit, in order: ['x1', 'x2'].",
+        model.predict,
+        NEW[["x2", "x1"]],
+    )
+
+
+def test_splits_that_overlap_are_refused():
+    everybody = np.arange(len(X))
+    halves = [(everybody, everybody[::2]), (everybody, everybody[1::2])]
+    message = "cv: a training part is empty, or holds people of its test part; they must be apart."
+    one_line(message, quick(cv=halves).fit, X, Y, sensitive_features=SEX)
+
+
+def test_what_is_frozen_inside_is_refused():
+    inside = make_pipeline(StandardScaler(), FrozenEstimator(LogisticRegression().fit(X, Y)))
+    with pytest.raises(ValueError, match=r"is a fitted classifier; freeze the whole"):
+        quick(inside).fit(X, Y, sensitive_features=SEX)
+    with pytest.raises(ValueError, match=r"^estimator: class_weight by class is not possible"):
+        quick(LogisticRegression(class_weight={0: 2, 1: 1})).fit(X, Y, sensitive_features=SEX)
+
+
+def test_a_fit_that_fails_leaves_the_earlier_model_whole():
+    model = quick().fit(X, Y, sensitive_features=SEX)
+    before = model.predict_proba(X_NEW)
+    model.set_params(criterion=[MinimumRate("recall", 1.0)], tolerance=0.01)
+    with pytest.raises(InfeasibleError):
+        model.fit(X_NEW, Y_NEW, sensitive_features=SEX_NEW)
+    np.testing.assert_array_equal(model.predict_proba(X_NEW), before)
+
+
+def test_groups_among_the_features_are_said():
+    with pytest.warns(
+        OptFairWarning, match=r"^sensitive_features: X holds them too, as 'sex', so the rule is not blind"
+    ):
+        quick(make_pipeline(FunctionTransformer(lambda f: f[["x1"]]), LogisticRegression())).fit(
+            NEW[["x1", "sex"]], Y_NEW, sensitive_features=SEX_NEW
+        )
+
+
+def test_a_blind_rule_may_be_scored_with_groups_and_objects_say_their_tolerance(blind):
+    assert blind.score(X_NEW, Y_NEW, sensitive_features=SEX_NEW) == blind.score(X_NEW, Y_NEW)
+    message = "tolerance: already said by the constraint objects; leave it out here."
+    one_line(message, blind.with_criterion, Constraint("eo", 0.3), 0.01)
+    rates = blind.with_criterion(MinimumRate("recall", 0.1))
+    one_line("tolerance: none of the constraints has one; use with_criterion.", rates.with_tolerance, 0.1)
+    message = (
+        "estimator=None: the default logistic regression cannot read the column 'sex', not a number; pass a Pipeline"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        OptFairPost().fit(NEW[["x1", "sex"]].rename(columns={"sex": "sex"}), Y_NEW, sensitive_features=np.arange(N) % 2)
+
+
+def test_keys_in_a_report_are_those_of_predict(soft):
+    people = NEW[["x1", "x2", "sex"]]
+    decided = soft.report(people, Y_NEW, keys=np.arange(N)).measured[1]
+    assert decided.accuracy == pytest.approx(np.mean(soft.predict(people, keys=np.arange(N)) == np.asarray(Y_NEW)))

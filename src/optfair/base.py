@@ -56,9 +56,11 @@ class People:
         return self.a * len(self.classes) + self.y
 
     @property
-    def total(self) -> float:
-        """How many people these are: the sum of their weights."""
-        return float(len(self.y) if self.weight is None else self.weight.sum())
+    def counted(self) -> float | None:
+        """How many people these are, if weights are whole numbers and so count people; None for weights of a sample."""
+        if self.weight is None:
+            return float(len(self.y))
+        return float(self.weight.sum()) if (self.weight == np.rint(self.weight)).all() else None
 
     @property
     def class_index(self) -> pd.Index:
@@ -92,6 +94,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         seed = self.random_state
         if seed is None or isinstance(seed, int | np.integer):
             return None if seed is None else int(seed)
+        if isinstance(seed, np.random.Generator):
+            return int(seed.integers(2**31 - 1))
         return int(check_random_state(seed).randint(2**31 - 1))
 
     def _people(
@@ -182,6 +186,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         complete = self._is_complete(X)
         if self.awareness == "aware" or complete:
             validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            self._check_other_columns(X)
+        if isinstance(X, pd.DataFrame) and isinstance(sensitive_features, pd.DataFrame | pd.Series):
+            check_same_rows(X=X, sensitive_features=sensitive_features)
         group = None
         if self.awareness == "aware":
             values = self._groups_of(X, sensitive_features)
@@ -189,6 +197,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         elif sensitive_features is not None:
             raise ValueError("sensitive_features: a blind rule does not use it; leave it out, or fit with 'aware'.")
         return self._model_features(X) if complete else X, group
+
+    def _check_other_columns(self, X: Any) -> None:
+        """A frame without its sensitive columns has all the others, in order."""
+        source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
+        expected = [name for name in getattr(self, "feature_names_in_", ()) if name not in source]
+        given = list(getattr(X, "columns", expected))
+        if expected and given != expected and all(isinstance(name, str) for name in source):
+            raise ValueError(f"X: has the columns {given!r}; expected those of fit, in order: {expected!r}.")
 
     def _is_complete(self, X: Any) -> bool:
         """Whether X has its sensitive columns, if any: a blind rule does without them."""
@@ -239,15 +255,17 @@ def _warn_if_among_features(X: Any, groups: Any) -> None:
     """A blind rule whose X holds the groups is not blind."""
     if not isinstance(X, pd.DataFrame):
         return
-    if isinstance(groups, pd.DataFrame) or np.ndim(groups) == 2:
-        given = pd.DataFrame(groups)
+    if isinstance(groups, pd.DataFrame):
+        given = groups
+    elif np.ndim(groups) == 2:
+        given = pd.DataFrame(np.asarray(groups))
     else:
         given = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
     same = [
         column
         for column in X.columns
         if any(
-            (column == name and name is not None) or np.array_equal(X[column].to_numpy(), given[name].to_numpy())
+            (isinstance(name, str) and column == name) or np.array_equal(X[column].to_numpy(), given[name].to_numpy())
             for name in given.columns
         )
     ]

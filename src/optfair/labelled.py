@@ -27,6 +27,7 @@ from optfair.task import Task
 
 ROUNDS, SAMPLE_ROWS = 5, 50_000
 CLOSE = 1e-4
+WORK = 20_000_000_000  # products for the second moments
 
 
 def solve_with_labels(
@@ -39,7 +40,8 @@ def solve_with_labels(
 ) -> FairRule:
     """The rule for bounds moved by what labels say.
 
-    cell : (n,) the observed cell a·m + y of each row. people : how many these are; the number of rows unless weighted.
+    cell : (n,) the observed cell a·m + y of each row. people : their number, where weights count people; else weights
+    are those of a sample, and each row is one person.
     """
     rule = task.solve(options, constraints, start)
     lower, upper = task.rows.lower, task.rows.upper
@@ -67,7 +69,6 @@ def solve_with_labels(
 
 def label_bias(task: Task, rule: FairRule, cell: np.ndarray, people: float | None = None) -> np.ndarray:
     """b, shrunk, (K,)."""
-    people = float(len(cell)) if people is None else people
     posterior, rows = task.posterior, task.rows
     h = rule.predict_proba(posterior.Z, offset=posterior.offset)
     weight = np.ones(len(h)) if posterior.weight is None else posterior.weight
@@ -80,7 +81,9 @@ def label_bias(task: Task, rule: FairRule, cell: np.ndarray, people: float | Non
     bias[(abs(rows.combination) @ (mass <= 0)) > 0] = 0.0
     # To first order b is the mean of w_x B · (onehot_x − z_x) ⊗ h_x, with B the derivative of the rows by J.
     B = rows.combination @ rate_influence(rows, labelled.reshape(A, m, m)) + rows.own
-    error = np.sqrt(np.maximum(*_variances(posterior, h, weight, cell, B)) / people)
+    # Among people counted w times each has its own error; a weight of a sample multiplies one person's error.
+    share, count = (weight, float(len(h))) if people is None else (np.sqrt(weight), people)
+    error = np.sqrt(np.maximum(*_variances(posterior, h, share, cell, B)) / count)
     return np.asarray(bias * _trust(bias, error, rows.source))
 
 
@@ -93,7 +96,7 @@ def _trust(bias: np.ndarray, error: np.ndarray, source: np.ndarray) -> np.ndarra
 
 
 def _variances(
-    posterior: Posterior, h: np.ndarray, weight: np.ndarray, cell: np.ndarray, B: sparse.csr_array
+    posterior: Posterior, h: np.ndarray, share: np.ndarray, cell: np.ndarray, B: sparse.csr_array
 ) -> tuple[np.ndarray, np.ndarray]:
     """Variance of one person's share in b as observed, and as z itself expects it, (K,) each.
 
@@ -101,9 +104,9 @@ def _variances(
     two people the observed one may be nothing at all by chance.
     """
     n, m = h.shape
-    index = np.arange(0, n, max(n // SAMPLE_ROWS, 1))
-    Z, h, w = posterior.rows(index).astype(np.float64), h[index], np.sqrt(weight[index])
-    w /= np.sqrt((w * w).mean())
+    rows_used = min(SAMPLE_ROWS, max(1_000, WORK // B.shape[1] ** 2))
+    index = np.arange(0, n, max(n // rows_used, 1))
+    Z, h, w = posterior.rows(index).astype(np.float64), h[index], share[index]
     wrong = -Z
     wrong[np.arange(len(index)), cell[index]] += 1.0
 

@@ -89,6 +89,11 @@ def match_groups(
     sensitive_features: Any, groups: pd.Index, n: int, *, missing: str = "error", unseen: str = "error"
 ) -> np.ndarray:
     """codes[row] of known ``groups``, (n,). unseen : what a group not among them gets: "error", or "blind" (−1)."""
+    if isinstance(sensitive_features, pd.DataFrame) and isinstance(groups, pd.MultiIndex):
+        given, known = list(sensitive_features.columns), list(groups.names)
+        if given != known and set(given) != set(known):
+            raise ValueError(f"sensitive_features: has the columns {given!r}; fit had {known!r}.")
+        sensitive_features = sensitive_features[known]
     codes, names = encode_groups(sensitive_features, n, missing=missing)
     if unseen == "error":
         return recode(codes, list(names), groups, "sensitive_features", "the groups seen in fit")

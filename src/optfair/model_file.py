@@ -84,5 +84,8 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
         raise ModelFileError(f"{path.name}: not a model written by optfair ({error}).") from None
     state["rule_"] = {**state["rule_"], "key": find_key(path, fingerprint, key)}
     model = kind.__new__(kind)
-    model.__setstate__(state)
+    try:
+        model.__setstate__(state)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path.name}: a part of the model is missing or malformed ({error}).") from None
     return model

@@ -48,14 +48,14 @@ SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries Z is kept in f
 class _Kept:
     """Out-of-fold posteriors and observed cells a·m + y of the people fitted on: personal data, never written out.
 
-    plain : (n,) the class that the model itself would have answered, out of fold. people : their number, or sum of
-    weights.
+    plain : (n,) the class that the model itself would have answered, out of fold. people : their number, or
+    None where weights are those of a sample.
     """
 
     task: Task
     cell: np.ndarray
     plain: np.ndarray
-    people: float
+    people: float | None
 
 
 def _name(wish: AnyConstraint) -> str:
@@ -147,7 +147,7 @@ class OptFairPost(FairClassifier):
 
         sensitive_features : the group of each row: list, array, Series; several columns (2-d, DataFrame) make
         intersections. Rows are matched by position. sample_weight : honoured by models, calibration and constraints; a
-        weight of two is two people, so divide weights of a survey by their mean.
+        whole number counts people; divide the weights of a survey by their mean.
         """
         constraints, options = self._constraints(), self._options()
         self._check_choices(calibration=CALIBRATIONS)
@@ -172,7 +172,7 @@ class OptFairPost(FairClassifier):
         )
         splits = make_splits(self.cv, people)
         try:
-            Z, self.posterior_model_ = out_of_fold(recipe, people, splits, self.n_jobs)
+            Z, posterior_model = out_of_fold(recipe, people, splits, self.n_jobs)
         except (KeyError, ValueError) as error:
             named = [name for name in np.ravel(self.sensitive_features) if isinstance(name, str) and name in str(error)]
             if fixed and not aware and named:
@@ -181,25 +181,27 @@ class OptFairPost(FairClassifier):
                     "rule leaves out; use awareness='aware', or give the groups to fit."
                 ) from error
             raise
-        self.n_base_fits_ = recipe.fits * (len(splits) + 1)
-        self.classes_, self.groups_ = people.classes, people.groups
-        self.seconds_ = {"models": time.perf_counter() - clock}
+        seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()
         Z = placed(Z, people.a) if aware else Z
         plain = Z.sum(axis=1).argmax(axis=1)
-        self.calibration_ = None
+        scalings = None
         if self.calibration in ("posterior", "both"):
-            self.calibration_ = fit_calibration(Z, people.a, people.y, people.weight, aware=aware, seed=options.seed)
-            Z = calibrated(self.calibration_, Z, people.a if aware else None)
-        self.seconds_["calibration"] = time.perf_counter() - clock
+            scalings = fit_calibration(Z, people.a, people.y, people.weight, aware=aware, seed=options.seed)
+            Z = calibrated(scalings, Z, people.a if aware else None)
+        seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()
         Z = Z.astype(np.float32) if Z.size > SINGLE_PRECISION_NUMBERS else Z
         measure = check_posterior(Z, people.groups, people.class_index, people.weight)
-        kept = _Kept(Task.prepare(measure, constraints, self.costs, options), people.cell, plain, people.total)
+        kept = _Kept(Task.prepare(measure, constraints, self.costs, options), people.cell, plain, people.counted)
         self.rule_ = self._solve(kept, constraints, options)
-        self.seconds_["solve"] = time.perf_counter() - clock
+        # Only now: a fit that fails leaves the model of an earlier one whole.
+        seconds["solve"] = time.perf_counter() - clock
+        self.posterior_model_, self.calibration_, self.seconds_ = posterior_model, scalings, seconds
+        self.n_base_fits_ = recipe.fits * (len(splits) + 1)
+        self.classes_, self.groups_ = people.classes, people.groups
         self._kept = kept if self.keep_posteriors else None
         return self
 
@@ -266,12 +268,18 @@ class OptFairPost(FairClassifier):
         return self.rule_.determinism
 
     def report(
-        self, X: Any = None, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        keys: Any = None,
     ) -> Report:
         """What was asked for and reached, and at what price; `print` it.
 
         Without data: of the people fitted on, out of fold. With labelled data: the plain model, the rule and its
-        decisions on them, every violation with its interval and noise floor.
+        decisions on them (with ``keys`` as in `predict`), every violation with its interval and noise floor.
         """
         check_is_fitted(self, "rule_")
         constraints, m = self._constraints(), len(self.classes_)
@@ -291,10 +299,11 @@ class OptFairPost(FairClassifier):
         n = _num_samples(X)
         group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
         label, _ = encode_classes(y, self.classes_.tolist(), name="y")
-        check_same_rows(X=range(n), y=label, sample_weight=sample_weight)
+        X_rows, y_rows = (v if isinstance(v, pd.DataFrame | pd.Series) else w for v, w in ((X, range(n)), (y, label)))
+        check_same_rows(X=X_rows, y=y_rows, sensitive_features=sensitive_features, sample_weight=sample_weight)
         asked = sensitive_features if self._asks_for_groups() else None
         raw, Z = self._posteriors_of(X, asked)
-        decided, _ = encode_classes(self.predict(X, sensitive_features=asked), self.classes_.tolist())
+        decided, _ = encode_classes(self.predict(X, sensitive_features=asked, keys=keys), self.classes_.tolist())
         answers = {
             self._plain_name(): np.eye(m)[raw.sum(axis=1).argmax(axis=1)],
             f"decisions ({self.decision})": np.eye(m)[decided],
@@ -312,15 +321,20 @@ class OptFairPost(FairClassifier):
         constraints = self._constraints()
         if isinstance(self.criterion, str):
             return self._solved_again(tolerance=tolerance)
+        if not any(isinstance(wish, Constraint) for wish in constraints):
+            raise ValueError("tolerance: none of the constraints has one; use with_criterion.")
         moved = with_tolerance(constraints, tolerance)
         return self._solved_again(criterion=moved, **UNSAID)
 
     def with_criterion(self, criterion: Any, tolerance: Any = None) -> OptFairPost:
         """The same models with another criterion (and tolerance, if given): only the rule is solved again."""
-        tolerance = self.tolerance if tolerance is None else tolerance
+        given = tolerance is not None
+        tolerance = tolerance if given else self.tolerance
         if not isinstance(criterion, str):  # objects say everything themselves
             items = [criterion] if isinstance(criterion, AnyConstraint) else list(criterion)
             if all(isinstance(item, AnyConstraint) for item in items):
+                if given:
+                    raise ValueError("tolerance: already said by the constraint objects; leave it out here.")
                 return self._solved_again(criterion=criterion, **UNSAID)
         return self._solved_again(criterion=criterion, tolerance=tolerance)
 

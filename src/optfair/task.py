@@ -64,6 +64,8 @@ class Task:
     def _with_rows(self, rows: RowSet) -> Task:
         other = replace(self, rows=rows, solver=copy.copy(self.solver))
         other.solver.rows = rows
+        if _table_keys(rows.table) != _table_keys(self.rows.table):
+            other.solver.anchor = None  # what it remembers is about another D
         return other
 
     def unconstrained(self, options: Options, constraints: Sequence[AnyConstraint]) -> FairRule:

@@ -19,6 +19,7 @@ from optfair.dual.problem import systematic_draw
 from optfair.parallel import map_blocks, n_threads, one_blas_thread
 
 CLIP = 1e-5
+FEWEST = 5
 FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
 SKETCH_ROWS = 20_000  # where many rows start from
 HESSIAN_ROWS, FULL_HESSIAN_CELLS = 4_000, 40
@@ -146,8 +147,13 @@ def fit_calibration(
         if not aware:
             return (fit_scaling(Z.reshape(n, A * m), a * m + y, weight, seed=seed),)
         members = [np.flatnonzero(a == group) for group in range(A)]
+        # Where a class has hardly anybody, labels cannot say how likely it is: the model is left as it is.
+        w = np.ones(n) if weight is None else weight
+        known = [np.bincount(y[rows], w[rows], m).min() >= FEWEST for rows in members]
         return tuple(
             fit_scaling(Z[rows, group], y[rows], None if weight is None else weight[rows], seed=seed)
+            if known[group]
+            else Scaling(np.eye(m), np.zeros(m), np.arange(m), m)
             for group, rows in enumerate(members)
         )
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -67,7 +68,14 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
     if (target == target[0]).all():
         return DummyClassifier().fit(np.zeros((len(target), 1)), target)
     arguments = {} if weight is None else _weight_arguments(estimator, weight)
-    return clone(estimator).fit(X, target, **arguments)
+    with config_context(enable_metadata_routing=False):  # weights are handed to the steps by name
+        model = clone(estimator).fit(X, target, **arguments)
+    known = getattr(model, "classes_", None)
+    if known is not None and not np.array_equal(np.sort(known), np.unique(target)):
+        raise ValueError(
+            f"estimator: {type(model).__name__} knows other classes than it was fitted to; is a part frozen?"
+        )
+    return model
 
 
 def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:

@@ -7,11 +7,12 @@ for the people to come. X goes to the models as it is: only rows are selected.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
@@ -57,7 +58,7 @@ def make_splits(cv: Any, people: People) -> list[tuple[np.ndarray, np.ndarray]]:
             raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
         fold = content_folds(people.X, cell, int(cv))
         parts = [np.flatnonzero(fold == k) for k in np.unique(fold)]
-        return [(np.setdiff1d(np.arange(len(cell)), part), part) for part in parts]
+        return [(np.flatnonzero(fold != k), part) for k, part in zip(np.unique(fold), parts, strict=True)]
     place, full = np.full(n, -1), np.zeros(n, dtype=int)
     place[people.kept], full[people.kept] = np.arange(len(cell)), cell
     try:
@@ -68,6 +69,8 @@ def make_splits(cv: Any, people: People) -> list[tuple[np.ndarray, np.ndarray]]:
         ) from None
     splits = [(train[train >= 0], test[test >= 0]) for train, test in given]
     splits = [(train, test) for train, test in splits if len(test)]
+    if any(len(train) == 0 or np.intersect1d(train, test).size for train, test in splits):
+        raise ValueError("cv: a training part is empty, or holds people of its test part; they must be apart.")
     counts = np.bincount(np.concatenate([test for _, test in splits] or [cell[:0]]), minlength=len(cell))
     if (counts != 1).any():
         raise ValueError(
@@ -101,9 +104,20 @@ def make_recipe(
         group_estimator = estimator if group_estimator is None else group_estimator
         kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
         recipe = Recipe(kind, estimator, group_estimator, None, shape)
+    if recipe.estimator is not None:
+        _check_estimator(recipe.estimator)
     if people.weight is not None:
         _warn_unweighted([recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None])
     return recipe
+
+
+def _check_estimator(estimator: Any) -> None:
+    """Refuse what would take the codes that models are fitted to for classes."""
+    for name, value in (estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}).items():
+        if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
+            raise ValueError(f"estimator: {name} by class is not possible, models see codes; use sample_weight.")
+        if isinstance(value, FrozenEstimator) and is_classifier(value):
+            raise ValueError(f"estimator: {name} is a fitted classifier; freeze the whole: FrozenEstimator(estimator).")
 
 
 def _warn_unweighted(models: Sequence[Any]) -> None:
