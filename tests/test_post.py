@@ -1225,3 +1225,13 @@ def test_keys_in_a_report_are_those_of_predict(soft):
     people = NEW[["x1", "x2", "sex"]]
     decided = soft.report(people, Y_NEW, keys=np.arange(N)).measured[1]
     assert decided.accuracy == pytest.approx(np.mean(soft.predict(people, keys=np.arange(N)) == np.asarray(Y_NEW)))
+
+
+def test_groups_named_by_intervals_pickle_but_are_not_written(tmp_path):
+    age = pd.Series(pd.cut(pd.Series(np.arange(N) % 60), [-1, 20, 40, 60]))
+    model = quick().fit(X, Y, sensitive_features=age)
+    same(pickle.loads(pickle.dumps(model)), model)
+    pytest.importorskip("skops")
+    one_line(
+        "save: a name of type Interval cannot be written; use text, numbers or tuples of them.", model.save, tmp_path
+    )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import ModelFileError, need_extra
 from optfair.post import OptFairPost
-from optfair.rule_file import find_key, write_with_key
+from optfair.rule_file import find_key, rule_content, write_with_key
 
 FORMAT, VERSION = "optfair model", 1
 ESTIMATORS = (OptFairPost,)
@@ -42,6 +42,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     skops = need_extra("skops.io", f"{type(model).__name__}.save")
     check_is_fitted(model)
     state = model.__getstate__()
+    if not isinstance(state["rule_"], dict):
+        rule_content(model.rule_)  # says which name cannot be written
     key, state["rule_"] = state["rule_"]["key"], {**state["rule_"], "key": None}
     document = {"format": FORMAT, "version": VERSION, "class": type(model).__name__, "state": state}
     try:

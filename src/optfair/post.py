@@ -9,6 +9,7 @@ import json
 import time
 import warnings
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -368,6 +369,7 @@ class OptFairPost(FairClassifier):
         """Accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
 
         test : (X_test, y_test, groups_test) or (..., weights): labelled people on whom every rule is measured too.
+        Without it violations are those on z(x); where labels have moved the bounds they may exceed the tolerance.
         """
         kept, constraints = self._posteriors(), self._constraints()
         if test is not None:
@@ -403,13 +405,15 @@ class OptFairPost(FairClassifier):
         state = dict(super().__getstate__())
         state.pop("_kept", None)
         if "rule_" in state:
-            state["rule_"] = {"json": json.dumps(rule_content(self.rule_), allow_nan=False), "key": self.rule_.key}
-            del state["groups_"]
+            with suppress(ValueError):  # names that JSON cannot hold, such as intervals: pickle can
+                content = json.dumps(rule_content(self.rule_), allow_nan=False)
+                state["rule_"] = {"json": content, "key": self.rule_.key}
+                del state["groups_"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        if "rule_" in state:
+        if isinstance(state.get("rule_"), dict):
             rule = rule_from(json.loads(state["rule_"]["json"]))
             state["rule_"], state["groups_"] = replace(rule, key=state["rule_"]["key"]), rule.groups
         super().__setstate__(state)
