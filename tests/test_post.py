@@ -1105,7 +1105,7 @@ def test_the_report_says_when_nothing_binds_and_which_cells_are_small():
     assert "Prices: no constraint binds; the rule costs nothing." in str(model.report())
     small = str(quick(tolerance=0.01).fit(X, Y, sensitive_features=SEX).report())
     sizes = SEX.value_counts()
-    assert "Cells too small to judge: chance moves their rates by more than that (people): " in small
+    assert "Cells too small to judge: chance moves their rates by more than the tolerance (people): " in small
     assert f"'f': {sizes['f']}" in small and f"'m': {sizes['m']}" in small
 
 

@@ -39,7 +39,7 @@ class Report:
     prices : criterion, group, price: accuracy gained per unit of tolerance. measured : the rules compared, by labels.
     constraints : one line per row asked for: value with labels, bounds, people behind it and simultaneous interval.
     small : cells so small that chance alone moves their rates by more than the tolerance.
-    seconds : what fitting took, if that is what is reported.
+    seconds, n_base_fits : what fitting took, if that is what is reported. n_people : those measured.
     """
 
     title: str
@@ -133,9 +133,8 @@ class Report:
             for row in self.small.head(SHOWN).itertuples()
         ]
         more = f"; and {len(self.small) - SHOWN} more" if len(self.small) > SHOWN else ""
-        return (
-            f"Cells too small to judge: chance moves their rates by more than that (people): {'; '.join(shown)}{more}"
-        )
+        head = "Cells too small to judge: chance moves their rates by more than the tolerance (people)"
+        return f"{head}: {'; '.join(shown)}{more}"
 
 
 def _row(row: Any) -> str:
@@ -191,6 +190,7 @@ def make_report(
                 warnings.simplefilter("ignore", OptFairWarning)
             interval = confusion.violation_interval(gaps) if gaps else None
         measured.append(Measured(name, accuracy(confusion.tensor), interval))
+    if measured:  # of the last one, the fair rule
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OptFairWarning)
             lines, small = constraint_table(confusion, constraints), small_cells(confusion, constraints)

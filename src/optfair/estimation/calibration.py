@@ -19,7 +19,7 @@ from optfair.dual.problem import systematic_draw
 from optfair.parallel import map_blocks, n_threads, one_blas_thread
 
 CLIP = 1e-5
-FEWEST = 5
+FEWEST = 5  # people of each class in a group, for a scaling of its own
 FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
 SKETCH_ROWS = 20_000  # where many rows start from
 HESSIAN_ROWS, FULL_HESSIAN_CELLS = 4_000, 40

@@ -104,15 +104,16 @@ def make_recipe(
         group_estimator = estimator if group_estimator is None else group_estimator
         kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
         recipe = Recipe(kind, estimator, group_estimator, None, shape)
-    if recipe.estimator is not None:
-        _check_estimator(recipe.estimator)
+    learned = [recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None]
+    for model in learned:
+        _check_estimator(model)
     if people.weight is not None:
-        _warn_unweighted([recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None])
+        _warn_unweighted(learned)
     return recipe
 
 
 def _check_estimator(estimator: Any) -> None:
-    """Refuse what would take the codes that models are fitted to for classes."""
+    """Refuse what would take the codes that models are fitted to for classes; None passes."""
     for name, value in (estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}).items():
         if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
             raise ValueError(f"estimator: {name} by class is not possible, models see codes; use sample_weight.")
