@@ -1,0 +1,125 @@
+"""The networks of the paper, by name: (input shape, m) to a module that gives (rows, m) logits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+Factory: TypeAlias = Callable[[tuple[int, ...], int], nn.Module]
+
+MODULES = ("linear", "mlp", "resnet")
+CHANNELS = (64, 128, 256)
+
+
+def make_module(
+    module: str | Factory,
+    input_shape: tuple[int, ...],
+    n_outputs: int,
+    *,
+    hidden: Sequence[int] = (200,),
+    dropout: float = 0.3,
+) -> nn.Module:
+    """f : (rows, *input_shape) -> (rows, n_outputs), the logits.
+
+    "linear"   Wx + b
+    "mlp"      Linear and ReLU for each width in ``hidden``, Dropout, Linear; hidden=(200,) is the paper's 1nn and
+               (200, 100, 50) its 2nn
+    "resnet"   of images (channels, height, width): see `ResNet`
+    a callable  (input_shape, n_outputs) -> module
+
+    Parameters are drawn from torch's global generator, as modules do.
+    """
+    if callable(module):
+        return _from_factory(module, input_shape, n_outputs)
+    if module == "resnet":
+        if len(input_shape) != 3:
+            raise ValueError(
+                f"module='resnet': needs images (channels, height, width), the rows of X have shape {input_shape}; "
+                "give X with 4 dimensions, or another module."
+            )
+        return ResNet(input_shape[0], n_outputs, dropout)
+    if module not in MODULES:
+        raise ValueError(
+            f"module={module!r}: must be one of {', '.join(map(repr, MODULES))}, or a callable (input_shape, "
+            "n_outputs) -> torch.nn.Module."
+        )
+    width = math.prod(input_shape)
+    layers: list[nn.Module] = [] if len(input_shape) == 1 else [nn.Flatten()]
+    if module == "mlp":
+        for next_width in hidden:
+            layers += [nn.Linear(width, next_width), nn.ReLU()]
+            width = next_width
+        layers.append(nn.Dropout(dropout))
+    layers.append(nn.Linear(width, n_outputs))
+    return layers[0] if len(layers) == 1 else nn.Sequential(*layers)
+
+
+def _from_factory(factory: Factory, input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
+    """The factory's module, tried on two rows of zeros."""
+    name = getattr(factory, "__name__", repr(factory))
+    net = factory(input_shape, n_outputs)
+    if not isinstance(net, nn.Module):
+        raise ValueError(f"module={name}: gave a {type(net).__name__}; must give a torch.nn.Module.")
+    some = next((parameter for parameter in net.parameters() if parameter.requires_grad), None)
+    if some is None:
+        raise ValueError(f"module={name}: gave a module without parameters to train; must have some.")
+    with torch.no_grad():
+        f = net.eval()(torch.zeros((2, *input_shape), dtype=some.dtype, device=some.device))
+    if not isinstance(f, Tensor) or f.shape != (2, n_outputs):
+        shape = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
+        raise ValueError(
+            f"module={name}: gives {shape} for 2 rows and {n_outputs} classes; must give logits of shape "
+            f"(2, {n_outputs})."
+        )
+    return net
+
+
+class Residual(nn.Module):
+    """ReLU(x' + BN(conv3(ReLU(BN(conv3/s(x)))))), with x' = x, or conv1/s(x) where the shape changes."""
+
+    def __init__(self, channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out_channels, 3, stride=stride, padding=1)
+        self.norm1 = nn.BatchNorm2d(out_channels)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
+        self.norm2 = nn.BatchNorm2d(out_channels)
+        changes = stride != 1 or channels != out_channels
+        self.shortcut = nn.Conv2d(channels, out_channels, 1, stride=stride) if changes else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(rows, channels, h, w) -> (rows, out_channels, ⌈h/s⌉, ⌈w/s⌉)"""
+        h = torch.relu(self.norm1(self.conv1(x)))
+        return torch.relu(self.shortcut(x) + self.norm2(self.conv2(h)))
+
+
+class ResNet(nn.Sequential):
+    """The paper's network for images.
+
+    layer                             output for (3, 64, 64)
+    conv 7×7, stride 2; BN; ReLU      (64, 32, 32)
+    max pool 3×3, stride 2            (64, 16, 16)
+    residual block                    (64, 16, 16)
+    residual block, stride 2          (128, 8, 8)
+    residual block, stride 2          (256, 4, 4)
+    average over all places; Dropout  (256,)
+    Linear                            (m,)
+    """
+
+    def __init__(self, channels: int, n_outputs: int, dropout: float) -> None:
+        first = CHANNELS[0]
+        layers: list[nn.Module] = [
+            nn.Conv2d(channels, first, 7, stride=2, padding=3),
+            nn.BatchNorm2d(first),
+            nn.ReLU(),
+            nn.MaxPool2d(3, stride=2, padding=1),
+        ]
+        before = first
+        for width in CHANNELS:
+            layers.append(Residual(before, width, stride=1 if width == before else 2))
+            before = width
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(before, n_outputs)]
+        super().__init__(*layers)
