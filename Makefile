@@ -5,7 +5,7 @@ CORE := .venv-core/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-core check format bench-solver bench-post clean
+.PHONY: help venv test test-core check format bench-solver bench-post bench-in clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -14,7 +14,7 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,test]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,torch,test]"
 	@touch $@
 
 # --clear, so that nothing but the core is ever left in this environment.
@@ -23,7 +23,7 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 	$(CORE)/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis
 	@touch $@
 
-test: .venv/.installed  ## run the tests with every extra but torch
+test: .venv/.installed  ## run the tests with every extra
 	$(BIN)/python -m pytest -q -n auto
 
 test-core: .venv-core/.installed  ## run the same tests with the core dependencies only
@@ -43,6 +43,9 @@ bench-solver: .venv/.installed  ## time the solver
 
 bench-post: .venv/.installed  ## compare OptFairPost with the released code on Adult ($$OPTFAIR_DATA)
 	$(BIN)/python benchmarks/post.py adult
+
+bench-in: .venv/.installed  ## compare OptFairIn with the released schedule on Adult ($$OPTFAIR_DATA)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/inprocessing.py adult
 
 clean:  ## remove the environments, the caches and the build products
 	rm -rf .venv .venv-core build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

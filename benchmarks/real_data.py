@@ -122,6 +122,17 @@ def enem(rows: int | None = None, seed: int = 0) -> Data:
     return _data("enem", frame, [], y, group, rows, seed)
 
 
+def celeba() -> tuple[list[bytes], np.ndarray, np.ndarray]:
+    """(JPEG files, 2·Smiling + Big_Nose, Young or not) of the first 10,000 images of CelebA, at half size."""
+    folder = _folder() / "celeba"
+    images = pd.read_parquet(folder / "celeba_first10k_images_89x109_jpeg.parquet")
+    attributes = pd.read_parquet(folder / "celeba_attributes.parquet")
+    key = "filename" if "filename" in attributes else attributes.columns[0]
+    table = images.merge(attributes, left_on="filename", right_on=key, validate="one_to_one")
+    y = 2 * table["Smiling"].to_numpy().astype(int) + table["Big_Nose"].to_numpy().astype(int)
+    return table["jpeg"].tolist(), y, np.where(table["Young"].to_numpy().astype(bool), "young", "old")
+
+
 def _folder() -> Path:
     folder = os.environ.get("OPTFAIR_DATA")
     if not folder:

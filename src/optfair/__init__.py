@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from optfair import metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
     from optfair.errors import InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
+    from optfair.in_then_post import OptFairInPost
+    from optfair.inprocess import OptFairIn
     from optfair.model_file import load_model
     from optfair.path import Frontier, frontier
     from optfair.post import OptFairPost
@@ -25,6 +27,8 @@ __all__ = [
     "InfeasibleError",
     "MinimumRate",
     "ModelFileError",
+    "OptFairIn",
+    "OptFairInPost",
     "OptFairPost",
     "OptFairWarning",
     "Ratio",
@@ -42,6 +46,8 @@ _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
     "errors": ("InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
     "path": ("Frontier", "frontier"),
+    "in_then_post": ("OptFairInPost",),
+    "inprocess": ("OptFairIn",),
     "model_file": ("load_model",),
     "post": ("OptFairPost",),
     "rule": ("FairRule",),

@@ -1,15 +1,19 @@
 """What every fair classifier shares: people at the door, groups from either side, answers at the end.
 
 Sub-classes set ``classes_`` and ``groups_`` in `fit`, and have the parameters ``sensitive_features``, ``awareness``,
-``missing``, ``unseen``, ``decision`` and ``random_state``.
+``missing``, ``unseen``, ``decision`` and ``random_state``, and those of the constraints: ``criterion``, ``tolerance``,
+``reference``, ``outcomes`` and ``attributes``.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import warnings
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -20,8 +24,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, validate_data
 
 from optfair import decisions
+from optfair.constraints import Constraint, as_constraints
+from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.errors import OptFairWarning
-from optfair.features import as_table, drop_columns, has_columns, read_groups, take_rows
+from optfair.features import as_table, drop_columns, has_columns, is_dataset, read_groups, take_rows
 from optfair.labels import check_same_rows, check_weights, encode_classes, encode_groups, match_groups, object_array
 from optfair.people import row_bytes
 
@@ -50,6 +56,12 @@ class People:
     kept: np.ndarray
     n_given: int
 
+    def part(self, index: np.ndarray) -> People:
+        """Those at ``index`` alone, as if they were all that was given; groups and classes keep their codes."""
+        weight = None if self.weight is None else self.weight[index]
+        there = {"X": take_rows(self.X, index), "a": self.a[index], "y": self.y[index], "weight": weight}
+        return replace(self, **there, kept=np.arange(len(index)), n_given=len(index))
+
     @property
     def cell(self) -> np.ndarray:
         """The observed cell a·m + y of each person."""
@@ -67,6 +79,25 @@ class People:
         return pd.Index(self.classes.tolist(), tupleize_cols=False)
 
 
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def whole_or_nothing(fit: Fit) -> Fit:
+    """A fit that fails leaves the estimator as it was, with what an earlier one found."""
+
+    @functools.wraps(fit)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast(Fit, guarded)
+
+
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that takes groups at `fit`, or knows where in X they are."""
 
@@ -76,8 +107,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     missing: str
     unseen: str
     random_state: Any
+    criterion: Any
+    tolerance: Any
+    reference: str
+    outcomes: Any
+    attributes: Any
     classes_: np.ndarray
     groups_: pd.Index
+
+    # What is written as JSON: an attribute with the names, the numbers and the key, and the way there and back.
+    _record: str
+    _record_content: Callable[[Any], dict[str, Any]]
+    _record_from: Callable[[dict[str, Any]], Any]
+    _personal: tuple[str, ...] = ()  # attributes that are about the people fitted on
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _check_choices(self, **more: tuple[str, ...]) -> None:
@@ -89,6 +131,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "unseen='blind': is for awareness='aware' with groups given to fit; elsewhere no group is looked up."
             )
+
+    def _constraints(self) -> list[AnyConstraint]:
+        """What is asked for. Constraint objects say everything themselves."""
+        objects = [self.criterion] if isinstance(self.criterion, AnyConstraint) else self.criterion
+        if isinstance(objects, list | tuple) and all(isinstance(item, AnyConstraint) for item in objects):
+            said = None if self.tolerance == DEFAULT_TOLERANCE else self.tolerance
+            reference = None if self.reference == "overall" else self.reference
+            return as_constraints(objects, said, reference, self.outcomes, self.attributes)
+        return as_constraints(self.criterion, self.tolerance, self.reference, self.outcomes, self.attributes)
 
     def _seed(self) -> int | None:
         seed = self.random_state
@@ -108,7 +159,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     ) -> People:
         """Everything `fit` was given, checked. classes : those a fitted model knows, if there is one."""
         X = as_table(X)
-        validate_data(self, X, skip_check_array=True)
+        if not is_dataset(X):  # its items are (x, y, group), and the model looks at x
+            validate_data(self, X, skip_check_array=True)
         n = self._check_size(X)
         labels = _check_labels(y, type(self).__name__)
         weight = check_weights(sample_weight, n)
@@ -184,7 +236,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
         complete = self._is_complete(X)
-        if self.awareness == "aware" or complete:
+        if is_dataset(X):
+            complete = True
+        elif self.awareness == "aware" or complete:
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             self._check_other_columns(X)
@@ -210,6 +264,29 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Whether X has its sensitive columns, if any: a blind rule does without them."""
         source = self.sensitive_features
         return source is None or has_columns(X, source, getattr(self, "n_features_in_", None))
+
+    def _judged(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
+        """(X, class codes, group codes, the groups if `predict` asks for them) of labelled people to be measured on."""
+        X = as_table(X)
+        n = _num_samples(X)
+        group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
+        label, _ = encode_classes(y, self.classes_.tolist(), name="y")
+        X_rows, y_rows = (v if isinstance(v, pd.DataFrame | pd.Series) else w for v, w in ((X, range(n)), (y, label)))
+        check_same_rows(X=X_rows, y=y_rows, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return X, label, group, sensitive_features if self._asks_for_groups() else None
+
+    def _title(self, constraints: Sequence[AnyConstraint]) -> str:
+        """One line that says what was asked for, of whom."""
+        names = ", ".join(
+            f"{wish.criterion} within {wish.tolerance} of {wish.reference}"
+            if isinstance(wish, Constraint)
+            else type(wish).__name__
+            for wish in constraints
+        )
+        sizes = f"{len(self.groups_)} groups, {len(self.classes_)} classes"
+        return f"{type(self).__name__}, {names}, {self.awareness}: {sizes}"
 
     def _asks_for_groups(self) -> bool:
         """Whether `predict` needs ``sensitive_features=``."""
@@ -243,6 +320,35 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             h, self.decision, lambda index: row_bytes(take_rows(person, index)), keys, random_state, self._key()
         )
         return np.asarray(self.classes_[chosen])
+
+    # -- files ---------------------------------------------------------------------------------------------
+    def save(self, path: Any) -> None:
+        """Write the model as a skops archive, and the secret key of its decisions beside it in ``path`` + ".key".
+
+        `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
+        must be named to it as ``trusted=``. What is known of the people fitted on is not written.
+        """
+        from optfair.model_file import save_model
+
+        save_model(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and skops: the record as JSON and its key, and no personal data."""
+        state = {k: v for k, v in super().__getstate__().items() if k not in self._personal}
+        if self._record in state:
+            record = state[self._record]
+            with suppress(ValueError):  # names that JSON cannot hold, such as intervals: pickle can
+                content = json.dumps(type(self)._record_content(record), allow_nan=False)
+                state[self._record] = {"json": content, "key": record.key}
+                del state["groups_"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state, written = dict(state), state.get(self._record)
+        if isinstance(written, dict):
+            record = replace(type(self)._record_from(json.loads(written["json"])), key=written["key"])
+            state[self._record], state["groups_"] = record, record.groups
+        super().__setstate__(state)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """Accuracy of `predict`."""

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from types import ModuleType
 
 SHOWN = 6
-_EXTRA_OF = {"matplotlib": "plot", "pyarrow": "parquet", "torch": "torch", "tqdm": "cli", "skops": "save"}
+_EXTRA_OF = {
+    "matplotlib": "plot",
+    "pyarrow": "parquet",
+    "torch": "torch",
+    "PIL": "torch",
+    "tqdm": "cli",
+    "skops": "save",
+}
 
 
 class OptFairWarning(UserWarning):

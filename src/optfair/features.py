@@ -1,11 +1,13 @@
 """The user's X: its rows and columns, while the base estimator receives it as it was given.
 
 X is a 2-d array of any dtype, a scipy sparse matrix, a pandas or polars data frame, a list of rows, or one text per
-row (list, Series or 1-d array). Nothing here changes or converts it; polars is recognised, never imported.
+row (list, Series or 1-d array), or a torch data set whose items begin with x. Nothing here changes or converts it;
+polars and torch are recognised, never imported.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
@@ -31,11 +33,16 @@ def take_rows(X: Any, index: Any) -> Any:
         return X.take(index)
     if isinstance(X, (list, tuple)):
         return type(X)([X[i] for i in index])
+    if is_dataset(X):
+        return sys.modules["torch.utils.data"].Subset(X, index.tolist())
     return X[index]
 
 
 def layout_of(X: Any) -> str:
-    """ "sparse", "pandas", "polars", "array" (2-d or more), "rows" (a list of them) or "flat" (one thing per row)."""
+    """ "sparse", "pandas", "polars", "array" (2-d or more), "rows" (a list of them), "flat" (one thing per row) or
+    "dataset" (of torch, read item by item)."""
+    if is_dataset(X):
+        return "dataset"
     if sparse.issparse(X):
         return "sparse"
     if isinstance(X, pd.DataFrame):
@@ -62,6 +69,17 @@ def as_table(X: Any) -> Any:
     except ValueError:
         return np.asarray(X) if hasattr(X, "__array__") else X
     return X
+
+
+def is_dataset(X: Any) -> bool:
+    """Whether X is a torch ``Dataset``, read item by item; torch itself is never imported here."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(X, data.Dataset)
+
+
+def item_features(item: Any) -> np.ndarray:
+    """x of an item (x, ...) of a data set."""
+    return np.asarray(item[0] if isinstance(item, (list, tuple)) else item)
 
 
 def is_polars(X: Any) -> bool:

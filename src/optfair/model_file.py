@@ -14,12 +14,14 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from optfair.base import FairClassifier
 from optfair.errors import ModelFileError, need_extra
+from optfair.inprocess import OptFairIn
 from optfair.post import OptFairPost
-from optfair.rule_file import find_key, rule_content, write_with_key
+from optfair.rule_file import find_key, write_with_key
 
 FORMAT, VERSION = "optfair model", 1
-ESTIMATORS = (OptFairPost,)
+ESTIMATORS: tuple[type[FairClassifier], ...] = (OptFairPost, OptFairIn)
 # Ours, and those of scikit-learn's own that skops does not know of.
 KNOWN_TYPES = {
     "optfair.constraints.criteria.Constraint",
@@ -32,6 +34,10 @@ KNOWN_TYPES = {
     "optfair.estimation.models.GivenGroupModel",
     "optfair.estimation.models.GroupModels",
     "optfair.estimation.models.JointModel",
+    "optfair.inprocessing.game.Trace",
+    "optfair.inprocessing.mixture.Mixture",
+    "optfair.inprocessing.mixture.Scores",
+    "optfair.nn.classifier.TorchClassifier",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 }
@@ -42,9 +48,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     skops = need_extra("skops.io", f"{type(model).__name__}.save")
     check_is_fitted(model)
     state = model.__getstate__()
-    if not isinstance(state["rule_"], dict):
-        rule_content(model.rule_)  # says which name cannot be written
-    key, state["rule_"] = state["rule_"]["key"], {**state["rule_"], "key": None}
+    record = model._record
+    if not isinstance(state[record], dict):
+        type(model)._record_content(state[record])  # says which name cannot be written
+    key, state[record] = state[record]["key"], {**state[record], "key": None}
     document = {"format": FORMAT, "version": VERSION, "class": type(model).__name__, "state": state}
     try:
         content = skops.dumps(document)
@@ -81,10 +88,11 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
         if document["format"] != FORMAT or document["version"] != VERSION:
             raise ModelFileError(f"{path.name}: is {document['format']!r}, version {document['version']!r}.")
         kind, state = {kind.__name__: kind for kind in ESTIMATORS}[document["class"]], document["state"]
-        fingerprint = json.loads(state["rule_"]["json"])["key"]
+        record = kind._record
+        fingerprint = json.loads(state[record]["json"])["key"]
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         raise ModelFileError(f"{path.name}: not a model written by optfair ({error}).") from None
-    state["rule_"] = {**state["rule_"], "key": find_key(path, fingerprint, key)}
+    state[record] = {**state[record], "key": find_key(path, fingerprint, key)}
     model = kind.__new__(kind)
     try:
         model.__setstate__(state)

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils.validation import _num_samples
 
-from optfair.features import is_polars, is_polars_number, layout_of, width_of
+from optfair.features import is_polars, is_polars_number, item_features, layout_of, take_rows, width_of
 
 # The smallest normal float64. Smaller numbers count as 0, so that no number reads as the head of a text.
 TINY = np.finfo(np.float64).tiny
 NAN = struct.pack("<d", np.nan)
 CELLS = 2**22
+LOOK_AT = 2_000
 _NUMBERS = (int, float, np.integer, np.floating, np.bool, NoneType)
 # Among these types equal values have equal bytes, so that each value needs to be encoded only once.
 _PLAIN = {str, int, float, bool, NoneType}
@@ -53,6 +55,8 @@ def row_bytes(X: Any) -> Iterator[bytes]:
     layout = layout_of(X)
     if layout == "sparse":
         return _sparse_bytes(X)
+    if layout == "dataset":
+        return (_canonical(item_features(X[i])).tobytes() for i in range(len(X)))
     if layout in ("flat", "array") and not isinstance(X, (pd.Series, pd.Index, list, tuple)) and not is_polars(X):
         X = np.asarray(X)
         X = X.reshape(len(X), math.prod(X.shape[1:])) if X.ndim > 2 else X
@@ -249,3 +253,25 @@ def content_folds(X: Any, strata: np.ndarray, n_folds: int) -> np.ndarray:
     fold = np.empty(len(hashes), dtype=np.intp)
     fold[np.lexsort((hashes, strata))] = np.arange(len(hashes)) % n_folds
     return fold
+
+
+def held_out_rows(strata: np.ndarray, share: float, random_state: Any) -> np.ndarray:
+    """A mask, (n,), of a random ``share`` of the rows, the same of every stratum: one in 1/share of the sorted rows."""
+    n = len(strata)
+    order = np.random.default_rng(random_state).permutation(n)
+    order = order[np.argsort(strata[order], kind="stable")]
+    crossed = np.floor((np.arange(-1, n) + 0.5) * share)
+    mask = np.zeros(n, dtype=bool)
+    mask[order] = np.diff(crossed) > 0
+    return mask
+
+
+def row_numbers(X: Any) -> np.ndarray | None:
+    """Which of the distinct rows each row is, (n,); None where rows hardly repeat (fewer than two copies of each)."""
+    n = _num_samples(X)
+    some = np.arange(0, n, max(n // LOOK_AT, 1))
+    if len({*row_bytes(take_rows(X, some))}) > len(some) / 2 and n > LOOK_AT:
+        return None
+    numbers: dict[bytes, int] = {}
+    found = np.array([numbers.setdefault(row, len(numbers)) for row in row_bytes(X)], dtype=np.intp)
+    return found if len(numbers) <= n / 2 else None

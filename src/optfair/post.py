@@ -5,11 +5,9 @@ z(x) = P(A, Y | X=x), out of fold  →  calibrated with labels  →  λ by the c
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +15,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from optfair.base import FairClassifier
-from optfair.constraints import Constraint, as_constraints
+from optfair.base import FairClassifier, whole_or_nothing
+from optfair.constraints import Constraint
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.determinism import Determinism
 from optfair.dual.certificate import Certificate
@@ -28,9 +26,8 @@ from optfair.errors import OptFairWarning
 from optfair.estimation.calibration import calibrated, fit_calibration
 from optfair.estimation.models import JointModel, placed
 from optfair.estimation.recipe import is_fitted_model, make_recipe, make_splits, out_of_fold
-from optfair.features import as_table
 from optfair.labelled import solve_with_labels
-from optfair.labels import check_same_rows, encode_classes, match_groups
+from optfair.labels import encode_classes, match_groups
 from optfair.options import Options
 from optfair.path import Frontier, tolerance_path, widest, with_tolerance
 from optfair.posterior import check_posterior
@@ -57,12 +54,6 @@ class _Kept:
     cell: np.ndarray
     plain: np.ndarray
     people: float | None
-
-
-def _name(wish: AnyConstraint) -> str:
-    if isinstance(wish, Constraint):
-        return f"{wish.criterion} within {wish.tolerance} of {wish.reference}"
-    return type(wish).__name__
 
 
 class OptFairPost(FairClassifier):
@@ -94,6 +85,9 @@ class OptFairPost(FairClassifier):
     rule_ : FairRule. certificate_, multipliers_, determinism_ : of the rule. classes_, groups_ : names.
     posterior_model_ : X -> z. calibration_ : its scaling(s). n_base_fits_, seconds_ : what fitting took.
     """
+
+    _record, _personal = "rule_", ("_kept",)
+    _record_content, _record_from = staticmethod(rule_content), staticmethod(rule_from)
 
     def __init__(
         self,
@@ -143,6 +137,7 @@ class OptFairPost(FairClassifier):
         self.random_state = random_state
 
     # -- fitting -------------------------------------------------------------------------------------------
+    @whole_or_nothing
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairPost:
         """Learn z(x) out of fold, calibrate it, and solve for the rule.
 
@@ -213,15 +208,6 @@ class OptFairPost(FairClassifier):
             return solve_with_labels(kept.task, options, constraints, kept.cell, start, kept.people)
         return kept.task.solve(options, constraints, start)
 
-    def _constraints(self) -> list[AnyConstraint]:
-        """What is asked for. Constraint objects say everything themselves."""
-        objects = [self.criterion] if isinstance(self.criterion, AnyConstraint) else self.criterion
-        if isinstance(objects, list | tuple) and all(isinstance(item, AnyConstraint) for item in objects):
-            said = None if self.tolerance == DEFAULT_TOLERANCE else self.tolerance
-            reference = None if self.reference == "overall" else self.reference
-            return as_constraints(objects, said, reference, self.outcomes, self.attributes)
-        return as_constraints(self.criterion, self.tolerance, self.reference, self.outcomes, self.attributes)
-
     def _options(self) -> Options:
         return Options(temperature=self.temperature, gap=self.gap, random_state=self._seed())
 
@@ -284,8 +270,7 @@ class OptFairPost(FairClassifier):
         """
         check_is_fitted(self, "rule_")
         constraints, m = self._constraints(), len(self.classes_)
-        names = ", ".join(_name(wish) for wish in constraints)
-        what = f"OptFairPost, {names}, {self.awareness}: {len(self.groups_)} groups, {m} classes"
+        what = self._title(constraints)
         if X is None:
             fitted: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_base_fits_}
             kept: _Kept | None = getattr(self, "_kept", None)
@@ -296,13 +281,7 @@ class OptFairPost(FairClassifier):
             group, label = np.divmod(kept.cell, m)
             title = f"{what}; {measure.n} people fitted on, out of fold"
             return make_report(title, self.rule_, constraints, answers, label, group, measure.weight, **fitted)
-        X = as_table(X)
-        n = _num_samples(X)
-        group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
-        label, _ = encode_classes(y, self.classes_.tolist(), name="y")
-        X_rows, y_rows = (v if isinstance(v, pd.DataFrame | pd.Series) else w for v, w in ((X, range(n)), (y, label)))
-        check_same_rows(X=X_rows, y=y_rows, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        asked = sensitive_features if self._asks_for_groups() else None
+        X, label, group, asked = self._judged(X, y, sensitive_features, sample_weight)
         raw, Z = self._posteriors_of(X, asked)
         decided, _ = encode_classes(self.predict(X, sensitive_features=asked, keys=keys), self.classes_.tolist())
         answers = {
@@ -310,7 +289,9 @@ class OptFairPost(FairClassifier):
             f"decisions ({self.decision})": np.eye(m)[decided],
             "fair rule": self.rule_.predict_proba(Z),
         }
-        return make_report(f"{what}; {n} people given", self.rule_, constraints, answers, label, group, sample_weight)
+        return make_report(
+            f"{what}; {len(label)} people given", self.rule_, constraints, answers, label, group, sample_weight
+        )
 
     def _plain_name(self) -> str:
         """What answers without constraints: the model of Y itself, or the likeliest class by the model of the pair."""
@@ -388,35 +369,6 @@ class OptFairPost(FairClassifier):
 
         task = kept.task.with_constraints(widest(constraints))
         return tolerance_path(task, constraints, tolerances, options, test, solve)
-
-    # -- files ---------------------------------------------------------------------------------------------
-    def save(self, path: Any) -> None:
-        """Write the model as a skops archive, and the secret key of its decisions beside it in ``path`` + ".key".
-
-        `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
-        must be named to it as ``trusted=``. The out-of-fold posteriors are not written.
-        """
-        from optfair.model_file import save_model
-
-        save_model(self, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickle and skops: the rule as JSON and its key, and no posteriors, which are personal data."""
-        state = dict(super().__getstate__())
-        state.pop("_kept", None)
-        if "rule_" in state:
-            with suppress(ValueError):  # names that JSON cannot hold, such as intervals: pickle can
-                content = json.dumps(rule_content(self.rule_), allow_nan=False)
-                state["rule_"] = {"json": content, "key": self.rule_.key}
-                del state["groups_"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        if isinstance(state.get("rule_"), dict):
-            rule = rule_from(json.loads(state["rule_"]["json"]))
-            state["rule_"], state["groups_"] = replace(rule, key=state["rule_"]["key"]), rule.groups
-        super().__setstate__(state)
 
     # -- scikit-learn --------------------------------------------------------------------------------------
     def __sklearn_clone__(self) -> OptFairPost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,21 @@ from optfair.metrics import GroupConfusion, ViolationInterval, constraint_table,
 from optfair.rule import FairRule
 
 LINES = 8
+
+
+class Found(Protocol):
+    """What a report is about: a `FairRule`, or what training ended in; ``str`` of the latter tells how."""
+
+    @property
+    def groups(self) -> pd.Index: ...
+
+    @property
+    def classes(self) -> pd.Index: ...
+
+    @property
+    def multipliers(self) -> pd.DataFrame: ...
+
+
 NO_CELLS = object_frame(("group", "given", "n"), [])
 
 
@@ -35,7 +50,8 @@ class Measured:
 class Report:
     """`print` it, or take its parts.
 
-    title : what was fitted, or measured on whom. rule : the rule with certificate, multipliers and determinism.
+    title : what was fitted, or measured on whom. rule : the rule with certificate, multipliers and determinism, or
+    what training ended in.
     prices : criterion, group, price: accuracy gained per unit of tolerance. measured : the rules compared, by labels.
     constraints : one line per row asked for: value with labels, bounds, people behind it and simultaneous interval.
     small : cells so small that chance alone moves their rates by more than the tolerance.
@@ -43,7 +59,7 @@ class Report:
     """
 
     title: str
-    rule: FairRule
+    rule: Found
     prices: pd.DataFrame
     measured: tuple[Measured, ...]
     constraints: pd.DataFrame | None
@@ -57,11 +73,11 @@ class Report:
 
     def __str__(self) -> str:
         parts = [self.title, self._trust_text()]
-        if self.seconds is not None:
-            certificate = "\n".join("  " + line for line in str(self.rule.certificate).splitlines())
-            parts += [f"Certificate (on z(x), out of fold)\n{certificate}", self._prices_text()]
-            decisions = "\n".join("  " + line for line in str(self.rule.determinism).splitlines())
-            parts.append(f"Price of determinism\n{decisions}")
+        if self.seconds is not None and isinstance(self.rule, FairRule):
+            parts += [_section("Certificate (on z(x), out of fold)", self.rule.certificate), self._prices_text()]
+            parts.append(_section("Price of determinism", self.rule.determinism))
+        elif self.seconds is not None:
+            parts += [_section("Training", self.rule), self._prices_text()]
         parts += [self._measured_text(), self._worst_text(), self._small_text()]
         if self.seconds is not None:
             times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
@@ -70,7 +86,7 @@ class Report:
 
     def _trust_text(self) -> str:
         """A warning where z(x) and labels disagree about the accuracy by more than chance."""
-        if self.seconds is None or not self.measured or self.n_people == 0:
+        if self.seconds is None or not self.measured or self.n_people == 0 or not isinstance(self.rule, FairRule):
             return ""
         said, found = self.rule.certificate.accuracy, self.measured[-1].accuracy
         if abs(said - found) <= 3 * np.sqrt(max(found * (1 - found), 1e-9) / self.n_people):
@@ -88,8 +104,13 @@ class Report:
             f"  {row.criterion}{'' if row.group is None else f', {row.group!r}'}: {row.price:.4f}"
             for row in paid.head(LINES).itertuples()
         ]
-        c = self.rule.certificate
-        unit = "accuracy gained" if abs(c.value - c.accuracy) <= 1e-9 else "value gained, in units of costs,"
+        unit = "accuracy gained"
+        if isinstance(self.rule, FairRule):
+            costs = abs(self.rule.certificate.value - self.rule.certificate.accuracy) > 1e-9
+        else:
+            costs = getattr(self.rule, "has_costs", False)
+        if costs:
+            unit = "value gained, in units of costs,"
         return "\n".join([f"Prices ({unit} per unit of tolerance)", *lines])
 
     def _measured_text(self) -> str:
@@ -137,6 +158,10 @@ class Report:
         return f"{head}: {'; '.join(shown)}{more}"
 
 
+def _section(head: str, content: Any) -> str:
+    return "\n".join([head, *("  " + line for line in str(content).splitlines())])
+
+
 def _row(row: Any) -> str:
     parts = [str(row.criterion)]
     parts += [f"{row.group!r}"] if row.group is not None else []
@@ -151,7 +176,7 @@ def _bounds(row: Any) -> str:
     return f"at least {row.lower:.4g}" if np.isfinite(row.lower) else f"at most {row.upper:.4g}"
 
 
-def prices(rule: FairRule) -> pd.DataFrame:
+def prices(rule: Found) -> pd.DataFrame:
     """criterion, group, price: d accuracy / d tolerance of each group's rows together (of a pair: its first group)."""
     table = rule.multipliers
     sums: dict[tuple[Hashable, ...], float] = {}
@@ -163,7 +188,7 @@ def prices(rule: FairRule) -> pd.DataFrame:
 
 def make_report(
     title: str,
-    rule: FairRule,
+    rule: Found,
     constraints: Sequence[AnyConstraint],
     answers: dict[str, np.ndarray],
     y: np.ndarray | None = None,

@@ -46,12 +46,12 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
         raise
 
 
-def _encode(value: Any) -> Any:
+def encode_name(value: Any) -> Any:
     """A name or number as JSON that keeps its type."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple):
-        return {"tuple": [_encode(part) for part in value]}
+        return {"tuple": [encode_name(part) for part in value]}
     if isinstance(value, pd.Timestamp):
         return {"timestamp": value.isoformat()}
     if isinstance(value, float) and not np.isfinite(value):
@@ -63,12 +63,12 @@ def _encode(value: Any) -> Any:
     )
 
 
-def _decode(value: Any) -> Any:
+def decode_name(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     (kind, content), *rest = value.items()
     if kind == "tuple" and not rest:
-        return tuple(_decode(part) for part in content)
+        return tuple(decode_name(part) for part in content)
     if kind == "timestamp" and not rest:
         return pd.Timestamp(content)
     if kind == "float" and not rest and content in ("inf", "-inf", "nan"):
@@ -76,14 +76,18 @@ def _decode(value: Any) -> Any:
     raise RuleFileError(f"unknown kind of value {kind!r}")
 
 
-def _encode_index(index: pd.Index) -> dict[str, Any]:
+def encode_index(index: pd.Index) -> dict[str, Any]:
     several = isinstance(index, pd.MultiIndex)
-    return {"labels": [_encode(x) for x in index], "names": [_encode(x) for x in index.names], "several": several}
+    return {
+        "labels": [encode_name(x) for x in index],
+        "names": [encode_name(x) for x in index.names],
+        "several": several,
+    }
 
 
-def _decode_index(content: dict[str, Any]) -> pd.Index:
-    labels = [_decode(label) for label in content["labels"]]
-    names = [_decode(name) for name in content["names"]]
+def decode_index(content: dict[str, Any]) -> pd.Index:
+    labels = [decode_name(label) for label in content["labels"]]
+    names = [decode_name(name) for name in content["names"]]
     if content["several"]:
         return pd.MultiIndex.from_tuples(labels, names=names)
     index = pd.Index(labels, tupleize_cols=False, name=names[0])
@@ -94,6 +98,17 @@ def _decode_index(content: dict[str, Any]) -> pd.Index:
     return index
 
 
+def encode_table(multipliers: pd.DataFrame) -> dict[str, list[Any]]:
+    return {str(c): [encode_name(v) for v in multipliers[c]] for c in multipliers}
+
+
+def decode_table(content: dict[str, list[Any]]) -> pd.DataFrame:
+    columns = {name: [decode_name(v) for v in values] for name, values in content.items()}
+    if tuple(columns) != (*TABLE_COLUMNS, "multiplier", "price", "value", "lower", "upper"):
+        raise ValueError("the multipliers have other columns than expected")
+    return multiplier_frame(columns)
+
+
 def _checksum(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -101,18 +116,18 @@ def _checksum(content: Any) -> str:
 
 def rule_content(rule: FairRule) -> dict[str, Any]:
     """The rule without its key, as what JSON can hold; `rule_from` is the way back."""
-    certificate = {name: _encode(value) for name, value in asdict(rule.certificate).items()}
+    certificate = {name: encode_name(value) for name, value in asdict(rule.certificate).items()}
     return {
         "weights": rule.weights.tolist(),
         "temperatures": rule.temperatures.tolist(),
         "share": rule.share,
         "constant": rule.constant.tolist(),
-        "groups": _encode_index(rule.groups),
-        "classes": _encode_index(rule.classes),
-        "multipliers": {str(c): [_encode(v) for v in rule.multipliers[c]] for c in rule.multipliers},
+        "groups": encode_index(rule.groups),
+        "classes": encode_index(rule.classes),
+        "multipliers": encode_table(rule.multipliers),
         "certificate": certificate,
-        "key": None if rule.key is None else _fingerprint(rule.key),
-        "determinism": {name: _encode(value) for name, value in asdict(rule.determinism).items()},
+        "key": None if rule.key is None else key_fingerprint(rule.key),
+        "determinism": {name: encode_name(value) for name, value in asdict(rule.determinism).items()},
     }
 
 
@@ -127,7 +142,7 @@ def save_rule(rule: FairRule, path: str | os.PathLike[str]) -> None:
 def write_with_key(path: Path, content: bytes, key: bytes | None) -> None:
     """Write a file, and the secret key beside it as ``path`` + ".key", readable by the owner only."""
     beside = _key_path(path)
-    line = b"" if key is None else f"{_fingerprint(key)} {key.hex()}\n".encode()
+    line = b"" if key is None else f"{key_fingerprint(key)} {key.hex()}\n".encode()
     if line:
         # The old rule's key stays until the new rule is in place: at no moment is a rule without its key.
         write_atomically(beside, line + (beside.read_bytes() if beside.exists() else b""), mode=0o600)
@@ -166,7 +181,7 @@ def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> F
 
 def rule_from(content: dict[str, Any]) -> FairRule:
     weights = np.array(content["weights"], dtype=np.float64)
-    groups, classes = _decode_index(content["groups"]), _decode_index(content["classes"])
+    groups, classes = decode_index(content["groups"]), decode_index(content["classes"])
     temperatures = np.array(content["temperatures"], dtype=np.float64)
     constant = np.array(content["constant"], dtype=np.float64)
     A, m = len(groups), len(classes)
@@ -177,9 +192,6 @@ def rule_from(content: dict[str, Any]) -> FairRule:
     share = float(content["share"])
     if not (0 <= share <= 1 and (temperatures >= 0).all() and (constant >= 0).all() and abs(constant.sum() - 1) < 1e-6):
         raise ValueError("a number is out of its range")
-    columns = {name: [_decode(v) for v in values] for name, values in content["multipliers"].items()}
-    if tuple(columns) != (*TABLE_COLUMNS, "multiplier", "price", "value", "lower", "upper"):
-        raise ValueError("the multipliers have other columns than expected")
     return FairRule(
         weights=weights,
         temperatures=temperatures,
@@ -187,7 +199,7 @@ def rule_from(content: dict[str, Any]) -> FairRule:
         constant=constant,
         groups=groups,
         classes=classes,
-        multipliers=multiplier_frame(columns),
+        multipliers=decode_table(content["multipliers"]),
         certificate=_proof(Certificate, content["certificate"]),
         determinism=_proof(Determinism, content["determinism"]),
     )
@@ -196,7 +208,7 @@ def rule_from(content: dict[str, Any]) -> FairRule:
 def _proof(kind: type[Proof], content: dict[str, Any]) -> Proof:
     if set(content) != {field.name for field in fields(kind)}:
         raise ValueError(f"the {kind.__name__.lower()} has other fields than expected")
-    return kind(**{name: _decode(value) for name, value in content.items()})
+    return kind(**{name: decode_name(value) for name, value in content.items()})
 
 
 def multiplier_frame(columns: dict[str, Any]) -> pd.DataFrame:
@@ -210,7 +222,7 @@ def _key_path(path: Path) -> Path:
     return path.with_name(path.name + ".key")
 
 
-def _fingerprint(key: bytes) -> str:
+def key_fingerprint(key: bytes) -> str:
     return hashlib.blake2b(key, digest_size=8, person=b"optfair key").hexdigest()
 
 
@@ -227,6 +239,6 @@ def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> by
         with suppress(ValueError):
             candidates = [bytes.fromhex(line.split()[-1]) for line in key.splitlines() if line.strip()]
     for candidate in candidates:
-        if len(candidate) == KEY_BYTES and fingerprint in (None, _fingerprint(candidate)):
+        if len(candidate) == KEY_BYTES and fingerprint in (None, key_fingerprint(candidate)):
             return candidate
     raise RuleFileError(f"{where}: not the {KEY_BYTES}-byte key that was written with this rule.")

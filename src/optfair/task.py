@@ -206,16 +206,11 @@ class Task:
         return cells / cells.min(), float(cells.min())
 
     def _starting_point(self, start: Any) -> np.ndarray:
-        lam = np.zeros(len(self.rows))
         if start is None:
-            return lam
+            return np.zeros(len(self.rows))
         if not isinstance(start, FairRule):
             raise ValueError(f"start: must be a FairRule, got {type(start).__name__}.")
-        old = dict(zip(_table_keys(start.multipliers), start.multipliers["multiplier"], strict=True))
-        for k, name in enumerate(_table_keys(self.rows.table)):
-            lam[k] = old.get(name, 0.0) / self.scale
-        infinite = ((lam > 0) & np.isinf(self.rows.upper)) | ((lam < 0) & np.isinf(self.rows.lower))
-        return np.where(infinite, 0.0, lam)
+        return carried_over(start.multipliers, self.rows) / self.scale
 
     # -- the rule and its proof ----------------------------------------------------------------------------
     def _draft(self, lam: np.ndarray, tau: np.ndarray) -> _Draft:
@@ -278,7 +273,7 @@ class Task:
             constant=draft.constant,
             groups=self.posterior.groups,
             classes=self.posterior.classes,
-            multipliers=self._table(bound_lam, values),
+            multipliers=multiplier_table(rows, bound_lam * self.scale, values),
             certificate=certificate,
             determinism=determinism(self.posterior, rows, self.matrix, found, draft.probabilities),
             key=key,
@@ -324,23 +319,6 @@ class Task:
             words.append(f"mixed with a constant rule for {draft.share:.2%} of decisions to stay within tolerance")
         return "; ".join(words)
 
-    def _table(self, lam: np.ndarray, values: np.ndarray) -> pd.DataFrame:
-        """Multipliers in the user's units; price = Σ|λ| over the rows of the same criterion and group."""
-        rows = self.rows
-        columns = {name: rows.table[name].tolist() for name in rows.table}
-        sums: dict[Any, float] = {}
-        owners = list(zip(rows.source.tolist(), columns["group"], strict=True))
-        for owner, size in zip(owners, np.abs(lam) * self.scale, strict=True):
-            sums[owner] = sums.get(owner, 0.0) + float(size)
-        columns["multiplier"] = (lam * self.scale).tolist()
-        columns["price"] = [sums[owner] for owner in owners]
-        columns["value"], columns["lower"], columns["upper"] = (
-            values.tolist(),
-            rows.lower.tolist(),
-            rows.upper.tolist(),
-        )
-        return multiplier_frame(columns)
-
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
@@ -354,6 +332,27 @@ class _Draft:
 
     def probabilities(self, Z: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
         return rule_probabilities(Z, self.weights, self.tau, self.share, self.constant, offset)
+
+
+def carried_over(multipliers: pd.DataFrame, rows: RowSet) -> np.ndarray:
+    """The multipliers of a table for rows of the same names, zero where it has none or the sign is forbidden, (K,)."""
+    old = dict(zip(_table_keys(multipliers), multipliers["multiplier"], strict=True))
+    lam = np.array([old.get(name, 0.0) for name in _table_keys(rows.table)])
+    forbidden = ((lam > 0) & np.isinf(rows.upper)) | ((lam < 0) & np.isinf(rows.lower))
+    return np.where(forbidden, 0.0, lam)
+
+
+def multiplier_table(rows: RowSet, lam: np.ndarray, values: np.ndarray) -> pd.DataFrame:
+    """Multipliers in the user's units; price = Σ|λ| over the rows of the same criterion and group."""
+    columns = {name: rows.table[name].tolist() for name in rows.table}
+    sums: dict[Any, float] = {}
+    owners = list(zip(rows.source.tolist(), columns["group"], strict=True))
+    for owner, size in zip(owners, np.abs(lam), strict=True):
+        sums[owner] = sums.get(owner, 0.0) + float(size)
+    columns["multiplier"] = lam.tolist()
+    columns["price"] = [sums[owner] for owner in owners]
+    columns["value"], columns["lower"], columns["upper"] = values.tolist(), rows.lower.tolist(), rows.upper.tolist()
+    return multiplier_frame(columns)
 
 
 def _table_keys(table: pd.DataFrame) -> list[tuple[Any, ...]]:

@@ -49,17 +49,17 @@ def default_group_estimator(model: Any, X: Any) -> Pipeline:
 # -- one model --------------------------------------------------------------------------------------------
 def takes_weights(estimator: Any) -> bool:
     """Whether some part of the estimator that learns takes ``sample_weight``."""
-    return bool(_weight_arguments(estimator, True))
+    return bool(weight_arguments(estimator, True))
 
 
-def _weight_arguments(estimator: Any, weight: Any) -> dict[str, Any]:
+def weight_arguments(estimator: Any, weight: Any) -> dict[str, Any]:
     """Arguments that hand ``weight`` to every step of a Pipeline that takes it, or to the estimator itself."""
     if not isinstance(estimator, Pipeline):
         return {"sample_weight": weight} if has_fit_parameter(estimator, "sample_weight") else {}
     found: dict[str, Any] = {}
     for name, step in estimator.steps:
         if step is not None and not isinstance(step, str):
-            found |= {f"{name}__{key}": value for key, value in _weight_arguments(step, weight).items()}
+            found |= {f"{name}__{key}": value for key, value in weight_arguments(step, weight).items()}
     return found
 
 
@@ -67,7 +67,7 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
     """A clone of ``estimator``, fitted, with weights where it takes them; a constant if there is one target only."""
     if (target == target[0]).all():
         return DummyClassifier().fit(np.zeros((len(target), 1)), target)
-    arguments = {} if weight is None else _weight_arguments(estimator, weight)
+    arguments = {} if weight is None else weight_arguments(estimator, weight)
     with config_context(enable_metadata_routing=False):  # weights are handed to the steps by name
         model = clone(estimator).fit(X, target, **arguments)
     known = getattr(model, "classes_", None)

@@ -95,7 +95,8 @@ def make_recipe(
         if posterior == "joint":
             raise ValueError("posterior='joint': a fitted model knows the classes only; use 'factored' or 'auto'.")
         fixed = ClassModel(estimator, np.arange(shape[1]), shape[1])
-        group_estimator = default_group_estimator(estimator, people.X) if group_estimator is None else group_estimator
+        if group_estimator is None and not holds_group:
+            group_estimator = default_group_estimator(estimator, people.X)
         recipe = Recipe("given" if holds_group else "factored", None, group_estimator, fixed, shape)
     else:
         estimator = default_estimator(people.X) if estimator is None else estimator

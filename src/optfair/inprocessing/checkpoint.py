@@ -1,0 +1,141 @@
+"""The rounds of a game in one SQLite file: each is added in a transaction, so that a killed run goes on where it was.
+
+Numbers are NumPy arrays without pickles; models are arrays or skops archives of types the estimator itself is made of.
+Nothing in the file is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from optfair.errors import ModelFileError
+from optfair.features import is_dataset
+from optfair.inprocessing.game import Game, Trace, soft_targets
+from optfair.inprocessing.learners import arrays_from_bytes, arrays_to_bytes
+from optfair.inprocessing.start import Start
+
+FORMAT = "optfair training 1"
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def fingerprint(X: Any, parts: dict[str, Any]) -> str:
+    """Of the people and of all settings: a checkpoint belongs to one run."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, value in sorted(parts.items()):
+        digest.update(name.encode())
+        text = not isinstance(value, np.ndarray)
+        digest.update(ADDRESS.sub("", repr(value)).encode() if text else np.ascontiguousarray(value).tobytes())
+    for block in _content(X):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _content(X: Any) -> Iterator[bytes]:
+    if is_dataset(X):
+        yield f"data set of {len(X)}".encode()
+    elif sparse.issparse(X):
+        rows = sparse.csr_array(X)
+        yield from (np.ascontiguousarray(part).tobytes() for part in (rows.data, rows.indices, rows.indptr))
+    elif isinstance(X, pd.DataFrame | pd.Series):
+        yield pd.util.hash_pandas_object(X, index=False).to_numpy().tobytes()
+    else:
+        values = np.asarray(X)
+        yield repr(values.tolist()).encode() if values.dtype == object else np.ascontiguousarray(values).tobytes()
+
+
+class Checkpoint:
+    """One run in a file. `load` gives what is there, `add` appends a round."""
+
+    def __init__(self, path: Any, mark: str) -> None:
+        self.path, self.mark = Path(path), mark
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path)) as connection, connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise ModelFileError(f"{self.path.name}: not a checkpoint ({error}).") from None
+
+    def begin(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the run starts from: ``arrays`` for a new file, else those it started from."""
+        with self._open() as db:
+            db.execute("CREATE TABLE IF NOT EXISTS run (format, mark, start, plain, state)")
+            db.execute("CREATE TABLE IF NOT EXISTS rounds (turn INTEGER PRIMARY KEY, numbers, model)")
+            found = db.execute("SELECT format, mark, start FROM run").fetchone()
+            if found is None and not arrays:
+                return {}
+            if found is None:
+                db.execute(
+                    "INSERT INTO run VALUES (?, ?, ?, ?, ?)", (FORMAT, self.mark, arrays_to_bytes(arrays), b"", b"")
+                )
+                return arrays
+        if found[0] != FORMAT or found[1] != self.mark:
+            raise ModelFileError(
+                f"{self.path.name}: belongs to a run with other data or settings; remove it, or name another file."
+            )
+        with self._reading():
+            started = arrays_from_bytes(found[2])
+            Start.read(started)
+            return started
+
+    def exists(self) -> bool:
+        return self.path.exists() and self.path.stat().st_size > 0
+
+    def begin_rounds(self, plain: bytes, state: bytes) -> None:
+        """Plain training is done."""
+        with self._open() as db:
+            db.execute("UPDATE run SET plain = ?, state = ?", (plain, state))
+
+    def add(self, turn: int, trace: Trace, model: bytes, state: bytes) -> None:
+        numbers = {
+            "lam": trace.multipliers[-1],
+            "J": trace.confusions[-1],
+            "step": trace.steps[-1:],
+            "next": trace.next,
+        }
+        with self._open() as db:
+            db.execute("INSERT INTO rounds VALUES (?, ?, ?)", (turn, arrays_to_bytes(numbers), model))
+            db.execute("UPDATE run SET state = ?", (state,))
+
+    def load(self, game: Game, learner: Any, start: np.ndarray, shift: str) -> tuple[Trace, list[Any], Any]:
+        """(Trace, models of its rounds, the plain model or None); the learner is put where it was."""
+        with self._open() as db:
+            rows = db.execute("SELECT turn, numbers, model FROM rounds ORDER BY turn").fetchall()
+            plain, state = db.execute("SELECT plain, state FROM run").fetchone()
+        trace = Trace.empty(game, start)
+        models: list[Any] = []
+        if not plain:
+            return trace, models, None
+        with self._reading():
+            if start.shape != (len(game.rows),):
+                raise ValueError(f"starts with {start.size} multipliers for {len(game.rows)} rows")
+            learner.prepare(state)
+            models = [learner.unpack(plain)]
+            lam = np.zeros(len(start))
+            for k, (turn, numbers, model) in enumerate(rows):
+                n = arrays_from_bytes(numbers)
+                if turn != k or not np.array_equal(n["lam"], trace.next) or n["J"].shape != game.utility.shape:
+                    raise ValueError(f"round {turn} does not follow from those before")
+                lam = trace.next
+                trace = trace.grown(n["J"], float(n["step"][0]), n["next"])
+                models.append(learner.unpack(model))
+            learner.restore(models, soft_targets(game.weights(lam), game.share, shift))
+        return trace, models[1:], models[0]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise ModelFileError(f"{self.path.name}: cannot be read ({error}); remove it to start again.") from error

@@ -1,0 +1,267 @@
+"""Learners: whatever can fit soft targets, row n being worth ``targets[cell[n], j]`` to class j.
+
+`WeightedCopies` makes one copy of a row per class j with a positive target, labelled j and weighted by it, for any
+classifier that takes ``sample_weight``; `SoftTargets` hands the targets to a model that takes them as they are
+(`optfair.nn.TorchClassifier`). Transformers in front of the classifier are fitted once, to the rows as they came.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+
+from optfair.base import People
+from optfair.errors import OptFairWarning, need_extra
+from optfair.estimation.models import fit_model, takes_weights, weight_arguments
+from optfair.features import take_rows
+from optfair.inprocessing.game import is_plain
+
+WITHOUT_WEIGHTS = ("error", "resample")
+
+
+def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
+    """(what transforms the rows, or None; the classifier at the end), unfitted."""
+    steps: list[tuple[str, Any]] = []
+    while isinstance(estimator, Pipeline):
+        steps += [(f"{len(steps) + k}_{name}", part) for k, (name, part) in enumerate(estimator.steps[:-1])]
+        estimator = estimator.steps[-1][1]
+    return (Pipeline(steps) if steps else None), estimator
+
+
+def seeded(estimator: Any, seed: int | None) -> Any:
+    """A clone whose parts have a seed where they had none; as it is where ``seed`` is None."""
+    final = split_pipeline(estimator)[1]
+    if not hasattr(final, "fit") or isinstance(final, type):
+        raise ValueError(f"estimator={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
+    estimator = clone(estimator)
+    if seed is not None and hasattr(estimator, "get_params"):
+        free = [k for k, v in estimator.get_params().items() if k.rpartition("__")[2] == "random_state" and v is None]
+        estimator.set_params(**dict.fromkeys(free, seed))
+    return estimator
+
+
+def with_probabilities(estimator: Any) -> Any:
+    """The estimator, or logistic regression in its place (and behind its transformers) if it gives no probabilities."""
+    front, final = split_pipeline(estimator)
+    if hasattr(final, "predict_proba"):
+        return estimator
+    steps = [] if front is None else front.steps
+    return clone(Pipeline([*steps, ("classifier", LogisticRegression(max_iter=1000))]))
+
+
+def make_learner(
+    estimator: Any, people: People, judged: Any, seed: int, inner_epochs: int, without_weights: str
+) -> WeightedCopies | SoftTargets:
+    """The learner an estimator stands for; the transformers in front of it are fitted here.
+
+    people : to learn from. judged : X of those whose votes count; None: the same.
+    """
+    front, final = split_pipeline(estimator)
+    X = people.X
+    if front is not None:
+        arguments = {} if people.weight is None else weight_arguments(front, people.weight)
+        with config_context(enable_metadata_routing=False):
+            X = front.fit_transform(X, people.y, **arguments)
+        judged = judged if judged is None else front.transform(judged)
+    if hasattr(final, "fit_targets"):
+        return SoftTargets(front, final, X, X if judged is None else judged, people, inner_epochs)
+    if without_weights == "error" and not takes_weights(final):
+        raise ValueError(
+            f"estimator: {type(final).__name__} takes no sample_weight, which carries the costs of mistakes; use one "
+            "that does, or without_weights='resample' (rows are then drawn in proportion to their weights)."
+        )
+    judged = X if judged is None else judged
+    return WeightedCopies(front, final, X, judged, people, seed, resample=not takes_weights(final))
+
+
+class WeightedCopies:
+    """Any scikit-learn classifier: rows (n, j) with label j and weight ∝ w_n T[cell_n, j], Σ of weights kept."""
+
+    def __init__(
+        self, front: Any, final: Any, X: Any, judged: Any, people: People, seed: int, *, resample: bool
+    ) -> None:
+        self.front, self.final, self.X, self.judged = front, final, X, judged
+        self.cell, self.y, self.weight = people.cell, people.y, people.weight
+        self.seed, self.resample = seed, resample
+        self.live: Any = None
+        self.last: tuple[np.ndarray, Any] | None = None
+        self.n_fits = 0
+
+    def respond(self, targets: np.ndarray, turn: int) -> Any:
+        if self.last is not None and np.array_equal(self.last[0], targets):
+            return self.last[1]
+        if is_plain(targets):
+            X, label, weight = self.X, self.y, self.weight
+            if self.resample and weight is not None:
+                X, label, weight = self._drawn(np.arange(len(label)), label, weight, turn)
+        else:
+            T = targets[self.cell] if self.weight is None else targets[self.cell] * self.weight[:, None]
+            row, label = np.nonzero(T > 0)
+            weight = T[row, label]
+            if self.resample:
+                X, label, weight = self._drawn(row, label, weight, turn)
+            else:
+                total = len(self.cell) if self.weight is None else float(self.weight.sum())
+                weight *= total / weight.sum()
+                # Two classes: each row has one copy, in its place.
+                X = self.X if len(row) == len(self.cell) and (np.diff(row) == 1).all() else take_rows(self.X, row)
+        model = self._fitted(X, label, weight)
+        self.last = targets, model
+        self.n_fits += 1
+        return model
+
+    def _drawn(self, row: np.ndarray, label: np.ndarray, weight: np.ndarray, turn: int) -> tuple[Any, np.ndarray, None]:
+        """As many rows as there are people, drawn in proportion to their weights."""
+        rng = np.random.default_rng([self.seed, turn + 1])  # plain training is turn −1
+        drawn = np.sort(rng.choice(len(row), len(self.cell), p=weight / weight.sum()))
+        return take_rows(self.X, row[drawn]), label[drawn], None
+
+    def _fitted(self, X: Any, label: np.ndarray, weight: np.ndarray | None) -> Any:
+        known = getattr(self.live, "classes_", None)
+        if known is None or not np.array_equal(known, np.unique(label)):
+            model = fit_model(self._warm() if self.live is not None else self.final, X, label, weight)
+            if reuses_parameters(model):
+                self.live = model.set_params(warm_start=True)
+                return copy.deepcopy(model)
+            return model
+        arguments = {} if weight is None else weight_arguments(self.live, weight)
+        with config_context(enable_metadata_routing=False):
+            self.live.fit(X, label, **arguments)
+        return copy.deepcopy(self.live)
+
+    def _warm(self) -> Any:
+        return clone(self.final).set_params(warm_start=True)
+
+    def votes(self, model: Any) -> np.ndarray:
+        return np.asarray(model.predict(self.judged), dtype=np.intp)
+
+    # -- for a checkpoint ----------------------------------------------------------------------------------
+    def pack(self, model: Any) -> bytes:
+        skops = need_extra("skops.io", "checkpoint")
+        content: bytes = skops.dumps(model)
+        return content
+
+    def unpack(self, content: bytes) -> Any:
+        skops = need_extra("skops.io", "checkpoint")
+        found = skops.get_untrusted_types(data=content)
+        strange = [name for name in found if not _is_part_of(self.final, name)]
+        if strange:
+            raise ValueError(f"holds types that are not of the estimator: {', '.join(strange)}")
+        return skops.loads(content, trusted=found)
+
+    def state(self) -> bytes:
+        return b""  # warm starts go on from the last model
+
+    def prepare(self, state: bytes) -> None:
+        """Before anything is unpacked."""
+
+    def restore(self, models: list[Any], targets: np.ndarray) -> None:
+        """models : all that were fitted, in order; the last of them to ``targets``."""
+        self.last = targets, models[-1]
+        self.live = copy.deepcopy(next((model for model in reversed(models) if reuses_parameters(model)), None))
+
+
+class SoftTargets:
+    """A model with ``fit_targets``, which goes on from where it was: parameters and optimizer are kept."""
+
+    def __init__(self, front: Any, final: Any, X: Any, judged: Any, people: People, inner_epochs: int) -> None:
+        self.front, self.X, self.judged, self.cell, self.weight = front, X, judged, people.cell, people.weight
+        self.live, self.inner_epochs = clone(final), inner_epochs
+        self.plain: Any = None
+        self.n_fits, self.seed = 0, 0  # the model has a seed of its own
+
+    def respond(self, targets: np.ndarray, turn: int) -> Any:
+        if turn == 0 and is_plain(targets) and self.plain is not None:
+            return self.plain  # the game starts at zero, with what plain training found
+        n_epochs = None if self.plain is None else self.inner_epochs
+        self.live.fit_targets(self.X, self.cell, targets, self.weight, n_epochs=n_epochs)
+        self.n_fits += 1
+        model = self.live.with_parameters(self.live.parameters_state())
+        self.plain = model if self.plain is None else self.plain
+        return model
+
+    def votes(self, model: Any) -> np.ndarray:
+        return np.asarray(model.predict(self.judged), dtype=np.intp)
+
+    # -- for a checkpoint ----------------------------------------------------------------------------------
+    def pack(self, model: Any) -> bytes:
+        return arrays_to_bytes(model.parameters_state())
+
+    def unpack(self, content: bytes) -> Any:
+        return self.live.with_parameters(arrays_from_bytes(content))
+
+    def state(self) -> bytes:
+        return arrays_to_bytes(self.live.training_state())
+
+    def prepare(self, state: bytes) -> None:
+        self.live.restore_training(arrays_from_bytes(state))
+
+    def restore(self, models: list[Any], targets: np.ndarray) -> None:
+        self.plain = models[0]
+
+
+def arrays_to_bytes(arrays: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def arrays_from_bytes(content: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def reuses_parameters(model: Any) -> bool:
+    """Whether ``warm_start`` goes on from the coefficients; with trees it would add more of them instead."""
+    return hasattr(model, "warm_start") and (hasattr(model, "coef_") or hasattr(model, "coefs_"))
+
+
+def _is_part_of(estimator: Any, name: str) -> bool:
+    """Whether ``name`` is a class that a package of the estimator defines, or a function that it was given.
+
+    Not whatever a module of the package can be asked for: some have imported functions that delete files.
+    """
+    values = list(estimator.get_params().values()) if hasattr(estimator, "get_params") else []
+    given = {f"{v.__module__}.{v.__qualname__}" for v in values if inspect.isfunction(v)}
+    parts = [estimator, *(value for value in values if hasattr(value, "get_params"))]
+    packages = {kind.__module__.partition(".")[0] for part in parts for kind in type(part).__mro__}
+    packages = packages - {"builtins"} | {"collections"}
+    module, _, attribute = name.rpartition(".")
+    if name in given or module.partition(".")[0] not in packages:
+        return name in given
+    found = getattr(importlib.import_module(module), attribute, None)
+    return isinstance(found, type) and found.__module__ == module
+
+
+def warn_if_counting(estimator: Any, n_classes: int, shift: str) -> None:
+    """Copies of a row count as rows in early stopping, inner cross-validation and ``min_samples_*``."""
+    _, final = split_pipeline(estimator)
+    if (n_classes == 2 and shift == "cell") or hasattr(final, "fit_targets"):
+        return  # one copy per row
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(type(final).__init__).parameters.items()
+    }
+    given = final.get_params(deep=False) if hasattr(final, "get_params") else {}
+    counting = [
+        f"{name}={value!r}"
+        for name, value in given.items()
+        if (name in ("early_stopping", "cv") and value not in (False, "auto"))
+        or (name.startswith(("min_samples", "min_child_samples")) and value != defaults.get(name))
+    ]
+    if counting:
+        warnings.warn(
+            f"estimator: {type(final).__name__} is fitted to up to {n_classes} weighted copies of each row, which "
+            f"count as rows in {', '.join(counting)}.",
+            OptFairWarning,
+            stacklevel=4,
+        )
