@@ -166,7 +166,14 @@ def test_the_public_names():
 
 @pytest.mark.parametrize(
     "module, extra",
-    [("matplotlib", "plot"), ("pyarrow", "parquet"), ("torch", "torch"), ("tqdm", "cli"), ("skops", "save"), ("PIL", "torch")],
+    [
+        ("matplotlib", "plot"),
+        ("pyarrow", "parquet"),
+        ("torch", "torch"),
+        ("tqdm", "cli"),
+        ("skops", "save"),
+        ("PIL", "torch"),
+    ],
 )
 def test_a_missing_extra_says_how_to_get_it(module, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
