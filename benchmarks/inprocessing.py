@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import real_data
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -68,7 +69,12 @@ def adult() -> None:
         for criterion, tolerance in asked:
             ours = OptFairIn(base, criterion=criterion, tolerance=tolerance, rounds=20, random_state=seed)
             released = released_schedule(criterion, tolerance) if (criterion, tolerance) in RELEASED else None
-            for name, model, X in (("ours", ours, rows), ("released schedule", released, data.X)):
+            mixed = clone(ours).set_params(mixture="lp") if (criterion, tolerance) == ("eo", 0.01) else None
+            for name, model, X in (
+                ("ours", ours, rows),
+                ("ours, lp", mixed, rows),
+                ("released schedule", released, data.X),
+            ):
                 if model is None:
                     continue
                 clock = time.process_time()

@@ -23,6 +23,9 @@ from optfair.inprocessing.game import Game, Trace, play, soft_targets, step_size
 from optfair.inprocessing.learners import make_learner
 from optfair.inprocessing.mixture import round_weights
 
+# Few rounds, to save time: how close they come is the subject of few tests.
+pytestmark = pytest.mark.filterwarnings("ignore:tolerance. training ended outside")
+
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():

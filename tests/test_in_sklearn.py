@@ -34,6 +34,9 @@ from optfair.inprocessing.game import soft_targets
 from optfair.inprocessing.learners import make_learner, warn_if_counting
 from optfair.metrics import ViolationScorer
 
+# Few rounds, to save time: how close they come is the subject of few tests.
+pytestmark = pytest.mark.filterwarnings("ignore:tolerance. training ended outside")
+
 FOLDS = KFold(2, shuffle=True, random_state=0)
 
 
@@ -219,7 +222,8 @@ def test_copies_count_as_rows(estimator, words):
     final = estimator[-1] if hasattr(estimator, "steps") else estimator
     with pytest.warns(OptFairWarning) as caught:
         quick(estimator).fit(X, Y, sensitive_features=SEX)
-    assert [str(w.message) for w in caught] == [
+    said = [str(w.message) for w in caught if "training ended outside" not in str(w.message)]
+    assert said == [
         f"estimator: {type(final).__name__} is fitted to up to 3 weighted copies of each row, which count as rows "
         f"in {words}."
     ]

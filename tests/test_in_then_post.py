@@ -17,6 +17,9 @@ from optfair import OptFairIn, OptFairInPost, OptFairPost, OptFairWarning, load_
 from optfair.inprocessing.mixture import Scores
 from optfair.people import held_out_rows
 
+# Few rounds, to save time: how close they come is the subject of few tests.
+pytestmark = pytest.mark.filterwarnings("ignore:tolerance. training ended outside")
+
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():

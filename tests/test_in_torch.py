@@ -17,6 +17,9 @@ torch = pytest.importorskip("torch", reason="needs the extra torch")
 
 from optfair.nn import ImageDataset, TorchClassifier  # noqa: E402
 
+# Few rounds, to save time: how close they come is the subject of few tests.
+pytestmark = pytest.mark.filterwarnings("ignore:tolerance. training ended outside")
+
 
 def people(n=1500, classes=3, seed=0):
     rng = np.random.default_rng(seed)

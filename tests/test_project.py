@@ -60,7 +60,7 @@ INSIDE = {
         ["saved"],
         ["classifier"],
     ],
-    "inprocessing": [["game"], ["learners", "mixture", "summary", "start"], ["checkpoint"], ["run"]],
+    "inprocessing": [["game"], ["learners", "summary", "start"], ["mixture", "checkpoint"], ["run"]],
 }
 EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm"}
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_f
 from optfair import decisions
 from optfair.constraints import Constraint, as_constraints
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
-from optfair.errors import OptFairWarning
+from optfair.errors import warn
 from optfair.features import as_table, drop_columns, has_columns, is_dataset, read_groups, take_rows
 from optfair.labels import check_same_rows, check_weights, encode_classes, encode_groups, match_groups, object_array
 from optfair.people import row_bytes
@@ -326,7 +325,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Write the model as a skops archive, and the secret key of its decisions beside it in ``path`` + ".key".
 
         `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
-        must be named to it as ``trusted=``. What is known of the people fitted on is not written.
+        must be named to it as ``trusted=`` (and trees, whose files could crash it). What optfair itself keeps of the
+        people fitted on is not written; some models hold rows of theirs (nearest neighbours, support vectors).
         """
         from optfair.model_file import save_model
 
@@ -376,11 +376,9 @@ def _warn_if_among_features(X: Any, groups: Any) -> None:
         )
     ]
     if same:
-        warnings.warn(
+        warn(
             f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
-            "name it in the constructor.",
-            OptFairWarning,
-            stacklevel=4,
+            "name it in the constructor."
         )
 
 

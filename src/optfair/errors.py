@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from collections.abc import Sequence
 from types import ModuleType
@@ -20,6 +21,14 @@ _EXTRA_OF = {
 
 class OptFairWarning(UserWarning):
     """Something was done that the caller should know about."""
+
+
+def warn(message: str) -> None:
+    """An `OptFairWarning` that points at the caller's line, however deep in optfair it was raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "optfair":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, OptFairWarning, stacklevel=level)
 
 
 class InfeasibleError(ValueError):
@@ -49,11 +58,8 @@ def warn_empty(names: Sequence[str]) -> None:
     """One warning that names the rows nobody is in."""
     if names:
         more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        warnings.warn(
-            f"{len(names)} rows cannot be formed, nobody is in their cells; left out: "
-            f"{'; '.join(names[:SHOWN])}{more}.",
-            OptFairWarning,
-            stacklevel=4,
+        warn(
+            f"{len(names)} rows cannot be formed, nobody is in their cells; left out: {'; '.join(names[:SHOWN])}{more}."
         )
 
 

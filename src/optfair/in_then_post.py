@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.errors import OptFairWarning
+from optfair.errors import warn
 from optfair.features import as_table, take_rows
 from optfair.inprocess import OptFairIn
 from optfair.inprocessing.learners import split_pipeline
@@ -65,14 +68,18 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         columns = {"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
         first, second = ({k: None if v is None else take_rows(v, p) for k, v in columns.items()} for p in parts)
         trainer.fit(**first)
-        reached = float(trainer.history_["violation"].iloc[-1])
+        gaps = trainer.game_.rows.is_gap.any()
+        reached = float(trainer.history_["violation" if gaps else "excess"].iloc[-1])
         if reached >= self.threshold:
-            warnings.warn(
+            warn(
                 f"threshold={self.threshold!r}: training ended at a violation of {reached:.4f} after {trainer.rounds} "
-                "rounds; post-processing goes on from there.",
-                OptFairWarning,
-                stacklevel=2,
+                "rounds; post-processing goes on from there."
             )
+        front = trainer.mixture_.front
+        if poster.group_estimator is None and front is not None:  # which reads X, whatever its columns
+            scaler = StandardScaler(with_mean=False)
+            groups = make_pipeline(FrozenEstimator(front), scaler, LogisticRegression(max_iter=1000))
+            poster.set_params(group_estimator=groups)
         # Of the mixture only the last round counts: the one that fell below the threshold.
         unused = trainer.sensitive_features if poster.awareness == "aware" else None
         last = Scores(trainer.mixture_.front, trainer.mixture_.members[-1], trainer.classes_, unused)

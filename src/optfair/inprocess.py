@@ -22,7 +22,7 @@ from optfair.base import FairClassifier, People, whole_or_nothing
 from optfair.constraints import compile_rows
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.decisions import new_key
-from optfair.errors import OptFairWarning, warn_empty
+from optfair.errors import OptFairWarning, warn, warn_empty
 from optfair.estimation.models import default_estimator
 from optfair.features import is_dataset, layout_of
 from optfair.inprocessing.checkpoint import Checkpoint, fingerprint
@@ -46,6 +46,8 @@ from optfair.rule import FairRule
 from optfair.task import multiplier_table
 
 STEPS = ("theorem", "adaptive")
+NOT_PLAYED = ("checkpoint", "progress", "decision", "mixture", "output")  # of no matter to the rounds
+MISSED = 0.005  # beyond its bounds, as a rate: what is worth a warning
 
 
 class OptFairIn(FairClassifier):
@@ -60,8 +62,9 @@ class OptFairIn(FairClassifier):
     rounds : T. inner_epochs : epochs of a torch learner in each round; the first has its own ``epochs``.
     start : "post" (the multipliers of post-processing with a quick model of the same kind), "zero" (the paper's), or a
         FairRule or fitted OptFairPost (which `clone` would unfit: give searches its ``rule_``).
-    step : "theorem" (η of Theorem 5.2), "adaptive", or a number.
-    max_multiplier : B, bound on ‖λ‖₁; "auto": twice that of post-processing, at least 2.
+    step : "theorem" (η of Theorem 5.2), "adaptive" (larger where D(h) is small; may overshoot), or a number.
+    max_multiplier : B, bound on ‖λ‖₁; "auto": twice that of post-processing, at least 2 (this fits the quick model even
+        from "zero"; a number does without).
     shift : what makes targets positive: per "cell", or "global", the paper's single κ.
     output : "mixture" of the rounds, or "deterministic": one more fit at the mean multipliers.
     mixture : which rounds: "last_half", "all" (the paper's), or "lp" (weights that are best on the people trained on).
@@ -75,12 +78,13 @@ class OptFairIn(FairClassifier):
     Attributes
     ----------
     mixture_ : X -> h(x). history_ : one line per round. trace_ : all multipliers and confusions, with `regret`.
-    game_ : the problem that was played. multipliers_ : λ̄, with the values of the answer. training_ : the summary.
-    plain_ : the model trained without constraints. classes_, groups_ : names. n_fits_, seconds_ : what it took.
+    game_ : the problem that was played (``trace_.regret(game_)``). multipliers_ : λ̄, with the values of the answer.
+    training_ : the summary. plain_ : the model trained without constraints. classes_, groups_ : names.
+    n_fits_, seconds_ : what it took.
     """
 
     unseen = "error"
-    _record, _personal = "training_", ("game_",)
+    _record, _personal = "training_", ("game_", "trace_")
     _record_content, _record_from = staticmethod(training_content), staticmethod(training_from)
 
     def __init__(
@@ -149,27 +153,31 @@ class OptFairIn(FairClassifier):
         """
         constraints = self._constraints()
         self._check_options()
-        if is_dataset(X) and (y is None or (sensitive_features is None and self.sensitive_features is None)):
-            X, y, sensitive_features = _read_dataset(X, y, sensitive_features)
+        y, sensitive_features = self._read(X, y, sensitive_features)
         people = self._people(X, y, sensitive_features, sample_weight)
         if len(people.groups) == 1:
             message = f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared."
-            warnings.warn(message, OptFairWarning, stacklevel=2)
+            warn(message)
         features = self._model_features(people.X)
         people = replace(people, X=self._with_group(features, people.a, len(people.groups)))
-        seed = self._seed()
-        estimator = seeded(default_estimator(people.X) if self.estimator is None else self.estimator, seed)
+        file = self._checkpoint(people, constraints)
+        known = file.begin({}) if file is not None and file.exists() else {}
+        seed = int(known["seed"]) if known else self._seed()
         seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-        warn_if_counting(estimator, len(people.classes), self.shift)
+        if self.estimator is None and is_dataset(people.X):
+            raise ValueError("estimator=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
+        estimator = seeded(default_estimator(people.X) if self.estimator is None else self.estimator, seed)
+        warn_if_counting(estimator, len(people.classes), self.shift, len(people.y))
 
         clock = time.perf_counter()
         trained, judged = self._divided(people, seed)
         game = self._game(judged, constraints)
         X_judged = None if judged is trained else judged.X
         learner = make_learner(estimator, trained, X_judged, seed, int(self.inner_epochs), self.without_weights)
-        file = self._checkpoint(people)
-        start = self._start(file, estimator, trained, constraints, game, seed)
-        game, learner.seed = replace(game, cap=start.cap), start.seed
+        start = Start.read(known) if known else self._start(estimator, trained, constraints, game, seed)
+        if file is not None and not known:
+            file.begin(start.arrays())
+        game = replace(game, cap=start.cap)
         seconds = {"start": time.perf_counter() - clock}
 
         clock = time.perf_counter()
@@ -180,7 +188,7 @@ class OptFairIn(FairClassifier):
         mean, J = settled.mean(axis=0), np.tensordot(weights, trace.confusions, axes=1)
         if self.output == "deterministic":
             targets = soft_targets(game.weights(mean), game.share, self.shift)
-            models, weights = [learner.respond(targets, len(trace))], np.ones(1)
+            models, weights = [learner.settle(targets, len(trace))], np.ones(1)
             J = game.confusion(learner.votes(models[0]))
         seconds["rounds"] = time.perf_counter() - clock
 
@@ -204,7 +212,9 @@ class OptFairIn(FairClassifier):
             members=len(used),
             judged="people held out" if self.held_out else "people trained on",
             output="a mixture" if self.output == "mixture" else "one fit at the mean multipliers, out",
+            worst=game.rows.names[int(np.argmax(game.rows.distances(game.values(J))))],
             has_costs=self.costs is not None,
+            has_gaps=bool(game.rows.is_gap.any()),
             key=new_key(self._seed()),
         )
         self._warn(start)
@@ -214,25 +224,45 @@ class OptFairIn(FairClassifier):
         """(Those the learner sees, those its votes are counted on)."""
         if not self.held_out:
             return people, people
-        apart = held_out_rows(people.cell, float(self.held_out), 0 if self.random_state is None else seed)
-        return people.part(np.flatnonzero(~apart)), people.part(np.flatnonzero(apart))
+        apart = held_out_rows(people.cell, float(self.held_out), seed)
+        trained, judged = people.part(np.flatnonzero(~apart)), people.part(np.flatnonzero(apart))
+        for part in (trained, judged):
+            if len(np.unique(part.a)) < len(people.groups) or len(np.unique(part.y)) < len(people.classes):
+                raise ValueError(
+                    f"held_out={self.held_out!r}: divides the people into {len(trained.y)} and {len(judged.y)}, of "
+                    "whom one part lacks a whole group or class; there are too few of them to hold some out."
+                )
+        return trained, judged
 
     def _warn(self, start: Start) -> None:
         if start.remembers and not self.held_out:
-            warnings.warn(
+            warn(
                 f"estimator: remembers the people it has seen (accuracy {start.accuracy[0]:.2f} on them, "
                 f"{start.accuracy[1]:.2f} on others), so that being fair to them says little about others; try "
-                "held_out=0.25, or a simpler model.",
-                OptFairWarning,
-                stacklevel=3,
+                "held_out=0.25, or a simpler model."
+            )
+        if self.training_.excess > MISSED and self.stop_below is None:
+            warn(
+                f"tolerance: training ended outside its bounds by {self.training_.excess:.4f} "
+                f"({self.training_.worst}); raise rounds, try mixture='lp', or a learner that can express a fair rule."
             )
         if self.training_.on_bound:
-            warnings.warn(
+            warn(
                 f"max_multiplier={self.training_.cap:.4g}: the run ends on this bound, so the tolerance may be missed; "
-                "raise it.",
-                OptFairWarning,
-                stacklevel=3,
+                "raise it."
             )
+
+    def _read(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any]:
+        """Labels and groups, from the items of a data set where they are not given."""
+        if type(X).__name__ == "DataLoader":
+            raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
+        wanted = groups is None and self.sensitive_features is None
+        if not is_dataset(X) or (y is not None and not wanted):
+            return y, groups
+        from optfair.nn.batches import read_labels
+
+        labels, found = read_labels(X)
+        return labels if y is None else y, found if wanted else groups
 
     def _check_options(self) -> None:
         self._check_choices(
@@ -271,39 +301,34 @@ class OptFairIn(FairClassifier):
         return Game(rows, rows.matrix(prior), utility, np.inf, people.cell, weight, twins, scale)
 
     def _start(
-        self,
-        file: Checkpoint | None,
-        estimator: Any,
-        people: People,
-        constraints: Sequence[AnyConstraint],
-        game: Game,
-        seed: int,
+        self, estimator: Any, people: People, constraints: Sequence[AnyConstraint], game: Game, seed: int
     ) -> Start:
-        """Where the game starts; from the checkpoint if the run began before."""
-        known = file.begin({}) if file is not None and file.exists() else {}
-        if known:
-            return Start.read(known)
-
         def post() -> tuple[FairRule | None, np.ndarray]:
             quick, aware = with_probabilities(estimator), self.awareness == "aware"
             return post_rule(quick, people, constraints, self.costs, seed, aware=aware)
 
         asked = getattr(self.start, "rule_", self.start)
         start = make_start(asked, self.max_multiplier, game.rows, game.scale, seed, post)
-        if file is not None:
-            file.begin(start.arrays())
+        if isinstance(asked, FairRule) and asked.multipliers["multiplier"].any() and not start.multipliers.any():
+            warn("start: the rule has no multiplier for any of these constraints; starting at zero.")
         return start
 
-    def _checkpoint(self, people: People) -> Checkpoint | None:
+    def _checkpoint(self, people: People, constraints: Sequence[AnyConstraint]) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        parts = {k: v for k, v in self.get_params(deep=True).items() if k not in ("checkpoint", "progress", "decision")}
-        weight = np.empty(0) if people.weight is None else people.weight
+        parts = {k: v for k, v in self.get_params(deep=True).items() if k not in NOT_PLAYED}
         rule = getattr(self.start, "rule_", self.start)
         if isinstance(rule, FairRule):  # known by its multipliers, not by its name
             parts = {k: v for k, v in parts.items() if not k.startswith("start")}
             parts["the start"] = rule.multipliers.to_csv()
+        if not isinstance(self.random_state, int | np.integer | None):
+            del parts["random_state"]  # changes as it is drawn from; the file has the seed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OptFairWarning)  # of empty cells: said by the game itself
+            game = self._game(people, constraints)
+        weight = np.empty(0) if people.weight is None else people.weight
         parts |= {"the cells": people.cell, "the weights": weight, "the classes": people.classes.tolist()}
+        parts |= {"D": game.matrix.toarray(), "lower": game.rows.lower, "upper": game.rows.upper, "U": game.utility}
         return Checkpoint(self.checkpoint, fingerprint(people.X, parts | {"the groups": people.groups.tolist()}))
 
     def _with_group(self, X: Any, group: np.ndarray | None, n_groups: int) -> Any:
@@ -341,7 +366,8 @@ class OptFairIn(FairClassifier):
     # -- what was found ------------------------------------------------------------------------------------
     @property
     def history_(self) -> pd.DataFrame:
-        """One line per round: accuracy, violation and excess of its model on the people trained on, ‖λ‖₁, Lagrangian,
+        """One line per round: accuracy, violation and excess of its model on the people it is judged by (those trained
+        on, unless some are held out), ‖λ‖₁, Lagrangian,
         step, and the distance of the mean of the rounds so far from an equilibrium (NaN where rows of X hardly repeat,
         and so nothing bounds the best response)."""
         check_is_fitted(self, "training_")
@@ -363,7 +389,7 @@ class OptFairIn(FairClassifier):
     ) -> Report:
         """What was asked for and reached, and at what price; `print` it.
 
-        Without data: of the training, whose people the models have seen. With labelled data: the plain model, the
+        Without data: of the training. With labelled data: the plain model, the
         answer and its decisions on them (with ``keys`` as in `predict`), every violation with its interval and noise
         floor.
         """
@@ -373,8 +399,7 @@ class OptFairIn(FairClassifier):
         if X is None:
             fitted: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_fits_}
             return make_report(what, self.training_, constraints, {}, **fitted)
-        if is_dataset(X) and y is None:
-            X, y, sensitive_features = _read_dataset(X, y, sensitive_features)
+        y, sensitive_features = self._read(X, y, sensitive_features)
         X, label, group, asked = self._judged(X, y, sensitive_features, sample_weight)
         rows = self._features_of(X, asked)
         decided, _ = encode_classes(self.predict(X, sensitive_features=asked, keys=keys), self.classes_.tolist())
@@ -395,10 +420,3 @@ class OptFairIn(FairClassifier):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def _read_dataset(X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
-    from optfair.nn.batches import read_labels
-
-    labels, found = read_labels(X)
-    return X, labels if y is None else y, found if groups is None else groups

@@ -34,10 +34,11 @@ KNOWN_TYPES = {
     "optfair.estimation.models.GivenGroupModel",
     "optfair.estimation.models.GroupModels",
     "optfair.estimation.models.JointModel",
-    "optfair.inprocessing.game.Trace",
     "optfair.inprocessing.mixture.Mixture",
     "optfair.inprocessing.mixture.Scores",
     "optfair.nn.classifier.TorchClassifier",
+    "collections.OrderedDict",
+    "numpy.dtype",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 }
@@ -48,6 +49,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     skops = need_extra("skops.io", f"{type(model).__name__}.save")
     check_is_fitted(model)
     state = model.__getstate__()
+    if not isinstance(state.get("start", ""), str):
+        state["start"] = "post"  # a rule to start from is of no use to predict, and has a secret key of its own
     record = model._record
     if not isinstance(state[record], dict):
         type(model)._record_content(state[record])  # says which name cannot be written

@@ -6,7 +6,6 @@ z(x) = P(A, Y | X=x), out of fold  →  calibrated with labels  →  λ by the c
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +21,7 @@ from optfair.constraints import Constraint
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.determinism import Determinism
 from optfair.dual.certificate import Certificate
-from optfair.errors import OptFairWarning
+from optfair.errors import warn
 from optfair.estimation.calibration import calibrated, fit_calibration
 from optfair.estimation.models import JointModel, placed
 from optfair.estimation.recipe import is_fitted_model, make_recipe, make_splits, out_of_fold
@@ -153,7 +152,7 @@ class OptFairPost(FairClassifier):
         )
         if len(people.groups) == 1:
             message = f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared."
-            warnings.warn(message, OptFairWarning, stacklevel=2)
+            warn(message)
 
         clock = time.perf_counter()
         aware = self.awareness == "aware"

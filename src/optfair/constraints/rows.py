@@ -78,9 +78,13 @@ class RowSet:
             return np.zeros(np.shape(values)[:-1])
         return np.abs(values[..., self.is_gap]).max(axis=-1)
 
+    def distances(self, values: np.ndarray) -> np.ndarray:
+        """How far each row is outside its bounds, negative inside.   (..., K) -> (..., K)"""
+        return np.maximum(values - self.upper, self.lower - values)
+
     def excess(self, values: np.ndarray) -> np.ndarray:
         """How far the worst row is outside its bounds, 0 if none is.   (..., K) -> (...)"""
-        outside = np.maximum(values - self.upper, self.lower - values).max(axis=-1)
+        outside = self.distances(values).max(axis=-1)
         return np.where(outside <= ROUNDING, 0.0, outside)
 
     @cached_property

@@ -6,7 +6,6 @@ for the people to come. X goes to the models as it is: only rows are selected.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from optfair.base import People
-from optfair.errors import OptFairWarning
+from optfair.errors import warn
 from optfair.estimation.models import (
     ClassModel,
     FactoredModel,
@@ -107,13 +106,13 @@ def make_recipe(
         recipe = Recipe(kind, estimator, group_estimator, None, shape)
     learned = [recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None]
     for model in learned:
-        _check_estimator(model)
+        check_estimator(model)
     if people.weight is not None:
         _warn_unweighted(learned)
     return recipe
 
 
-def _check_estimator(estimator: Any) -> None:
+def check_estimator(estimator: Any) -> None:
     """Refuse what would take the codes that models are fitted to for classes; None passes."""
     for name, value in (estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}).items():
         if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
@@ -125,11 +124,7 @@ def _check_estimator(estimator: Any) -> None:
 def _warn_unweighted(models: Sequence[Any]) -> None:
     names = {type(model).__name__ for model in models if model is not None and not takes_weights(model)}
     for name in sorted(names):
-        warnings.warn(
-            f"sample_weight: {name} takes none, so it is fitted without; calibration and constraints honour them.",
-            OptFairWarning,
-            stacklevel=4,
-        )
+        warn(f"sample_weight: {name} takes none, so it is fitted without; calibration and constraints honour them.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,13 @@ import pandas as pd
 from scipy import sparse
 
 from optfair.errors import ModelFileError
-from optfair.features import is_dataset
+from optfair.features import is_dataset, item_features
 from optfair.inprocessing.game import Game, Trace, soft_targets
 from optfair.inprocessing.learners import arrays_from_bytes, arrays_to_bytes
 from optfair.inprocessing.start import Start
 
 FORMAT = "optfair training 1"
+ITEMS = 20
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -33,20 +34,29 @@ def fingerprint(X: Any, parts: dict[str, Any]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, value in sorted(parts.items()):
         digest.update(name.encode())
-        text = not isinstance(value, np.ndarray)
-        digest.update(ADDRESS.sub("", repr(value)).encode() if text else np.ascontiguousarray(value).tobytes())
+        digest.update(np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else _text(value).encode())
     for block in _content(X):
         digest.update(block)
     return digest.hexdigest()
 
 
+def _text(value: Any) -> str:
+    """What a setting is: of a function its code too, as two of them may have one name."""
+    code = getattr(value, "__code__", None)
+    written = "" if code is None else f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}"
+    return ADDRESS.sub("", repr(value) + written)
+
+
 def _content(X: Any) -> Iterator[bytes]:
     if is_dataset(X):
         yield f"data set of {len(X)}".encode()
+        for i in np.linspace(0, len(X) - 1, ITEMS).astype(int):  # all of them may be too many to read
+            yield np.ascontiguousarray(item_features(X[int(i)])).tobytes()
     elif sparse.issparse(X):
         rows = sparse.csr_array(X)
         yield from (np.ascontiguousarray(part).tobytes() for part in (rows.data, rows.indices, rows.indptr))
     elif isinstance(X, pd.DataFrame | pd.Series):
+        yield repr(list(getattr(X, "columns", ()))).encode()
         yield pd.util.hash_pandas_object(X, index=False).to_numpy().tobytes()
     else:
         values = np.asarray(X)
@@ -65,7 +75,8 @@ class Checkpoint:
             with closing(sqlite3.connect(self.path)) as connection, connection:
                 yield connection
         except sqlite3.Error as error:
-            raise ModelFileError(f"{self.path.name}: not a checkpoint ({error}).") from None
+            where = self.path if not self.path.parent.is_dir() or self.path.is_dir() else self.path.name
+            raise ModelFileError(f"{where}: not a checkpoint ({error}).") from None
 
     def begin(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the run starts from: ``arrays`` for a new file, else those it started from."""
@@ -82,7 +93,8 @@ class Checkpoint:
                 return arrays
         if found[0] != FORMAT or found[1] != self.mark:
             raise ModelFileError(
-                f"{self.path.name}: belongs to a run with other data or settings; remove it, or name another file."
+                f"{self.path.name}: belongs to a run with other data or settings (all but decision, mixture and output "
+                "must be the same); remove it, or name another file."
             )
         with self._reading():
             started = arrays_from_bytes(found[2])

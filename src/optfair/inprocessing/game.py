@@ -139,15 +139,17 @@ class Trace:
 
 
 def step_size(step: str | float, game: Game, rounds: int) -> Callable[[np.ndarray], float]:
-    """η of a round, from the D(h) seen so far, (t, K).
+    """η of a round in units of U, from the D(h) seen so far, (t, K).
 
     "theorem" : B / (u √(K T)), u = 1 + the largest bound (Theorem 5.2). "adaptive" : B / √(2 Σ ‖D_t‖²), no larger than
     at the first round of the theorem with K = 1. A number : itself.
     """
     if not isinstance(step, str):
-        return lambda values: float(step)
+        return lambda values: float(step) / game.scale
     bounds = np.abs(np.concatenate([game.rows.lower, game.rows.upper]))
-    u = 1.0 + float(bounds[np.isfinite(bounds)].max(initial=0.0))
+    # Rates and their differences are at most one; rows of the user's own may be larger.
+    own = abs(game.rows.own).max(axis=1).toarray().max(initial=0.0)
+    u = max(1.0, float(own)) + float(bounds[np.isfinite(bounds)].max(initial=0.0))
     if step == "theorem":
         constant = game.cap / (u * np.sqrt(len(game.rows) * rounds))
         return lambda values: float(constant)

@@ -8,25 +8,29 @@ classifier that takes ``sample_weight``; `SoftTargets` hands the targets to a mo
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
 import io
-import warnings
+import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
 from optfair.base import People
-from optfair.errors import OptFairWarning, need_extra
+from optfair.errors import need_extra, warn
 from optfair.estimation.models import fit_model, takes_weights, weight_arguments
-from optfair.features import take_rows
+from optfair.estimation.recipe import check_estimator
+from optfair.features import is_dataset, take_rows
 from optfair.inprocessing.game import is_plain
 
 WITHOUT_WEIGHTS = ("error", "resample")
+AUTO_EARLY_STOPPING = 10_000  # rows beyond which histogram boosting stops early by itself
 
 
 def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
@@ -38,13 +42,16 @@ def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
     return (Pipeline(steps) if steps else None), estimator
 
 
-def seeded(estimator: Any, seed: int | None) -> Any:
-    """A clone whose parts have a seed where they had none; as it is where ``seed`` is None."""
+def seeded(estimator: Any, seed: int) -> Any:
+    """A clone whose parts have a seed where they had none, if it can be trained at all."""
     final = split_pipeline(estimator)[1]
-    if not hasattr(final, "fit") or isinstance(final, type):
+    if not hasattr(final, "fit") or not hasattr(final, "predict") or isinstance(final, type) or is_regressor(final):
         raise ValueError(f"estimator={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
+    if isinstance(final, FrozenEstimator):
+        raise ValueError("estimator: is a fitted model, frozen, and would have to be trained; use OptFairPost on top.")
+    check_estimator(estimator)
     estimator = clone(estimator)
-    if seed is not None and hasattr(estimator, "get_params"):
+    if hasattr(estimator, "get_params"):
         free = [k for k, v in estimator.get_params().items() if k.rpartition("__")[2] == "random_state" and v is None]
         estimator.set_params(**dict.fromkeys(free, seed))
     return estimator
@@ -67,21 +74,42 @@ def make_learner(
     people : to learn from. judged : X of those whose votes count; None: the same.
     """
     front, final = split_pipeline(estimator)
-    X = people.X
+    X, judged = people.X, people.X if judged is None else judged
+    if is_dataset(X) and (front is not None or not hasattr(final, "fit_targets")):
+        raise ValueError(
+            f"X: is a torch data set, which {type(estimator).__name__} cannot read; use optfair.nn.TorchClassifier as "
+            "the estimator itself, or arrays."
+        )
     if front is not None:
         arguments = {} if people.weight is None else weight_arguments(front, people.weight)
         with config_context(enable_metadata_routing=False):
             X = front.fit_transform(X, people.y, **arguments)
-        judged = judged if judged is None else front.transform(judged)
+        judged = front.transform(judged)  # not what fit_transform gave: some transformers learn out of fold
+        judged = X if _same(X, judged) else judged
     if hasattr(final, "fit_targets"):
-        return SoftTargets(front, final, X, X if judged is None else judged, people, inner_epochs)
+        return SoftTargets(front, final, X, judged, people, inner_epochs)
+    if getattr(final, "early_stopping", None) == "auto":  # decided by the people, not by their copies
+        final = clone(final).set_params(early_stopping=len(people.y) > AUTO_EARLY_STOPPING)
     if without_weights == "error" and not takes_weights(final):
         raise ValueError(
             f"estimator: {type(final).__name__} takes no sample_weight, which carries the costs of mistakes; use one "
             "that does, or without_weights='resample' (rows are then drawn in proportion to their weights)."
         )
-    judged = X if judged is None else judged
     return WeightedCopies(front, final, X, judged, people, seed, resample=not takes_weights(final))
+
+
+def _same(X: Any, other: Any) -> bool:
+    """Whether both hold the same numbers, so that one of them will do."""
+    if isinstance(X, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(X, other)
+    if sparse.issparse(X) and sparse.issparse(other):
+        return X.shape == other.shape and abs(X - other).max() == 0
+    return bool(X.equals(other)) if isinstance(X, pd.DataFrame) else False
+
+
+def class_codes(predicted: Any) -> np.ndarray:
+    """What a model predicts as codes, (n,); some give a column."""
+    return np.asarray(predicted).reshape(-1).astype(np.intp)
 
 
 class WeightedCopies:
@@ -142,8 +170,12 @@ class WeightedCopies:
     def _warm(self) -> Any:
         return clone(self.final).set_params(warm_start=True)
 
+    def settle(self, targets: np.ndarray, turn: int) -> Any:
+        """The one model of a deterministic answer."""
+        return self.respond(targets, turn)
+
     def votes(self, model: Any) -> np.ndarray:
-        return np.asarray(model.predict(self.judged), dtype=np.intp)
+        return class_codes(model.predict(self.judged))
 
     # -- for a checkpoint ----------------------------------------------------------------------------------
     def pack(self, model: Any) -> bytes:
@@ -190,8 +222,14 @@ class SoftTargets:
         self.plain = model if self.plain is None else self.plain
         return model
 
+    def settle(self, targets: np.ndarray, turn: int) -> Any:
+        """The one model of a deterministic answer: trained on for as long as the first was."""
+        self.live.fit_targets(self.X, self.cell, targets, self.weight)
+        self.n_fits += 1
+        return self.live.with_parameters(self.live.parameters_state())
+
     def votes(self, model: Any) -> np.ndarray:
-        return np.asarray(model.predict(self.judged), dtype=np.intp)
+        return class_codes(model.predict(self.judged))
 
     # -- for a checkpoint ----------------------------------------------------------------------------------
     def pack(self, model: Any) -> bytes:
@@ -222,8 +260,11 @@ def arrays_from_bytes(content: bytes) -> dict[str, np.ndarray]:
 
 
 def reuses_parameters(model: Any) -> bool:
-    """Whether ``warm_start`` goes on from the coefficients; with trees it would add more of them instead."""
-    return hasattr(model, "warm_start") and (hasattr(model, "coef_") or hasattr(model, "coefs_"))
+    """Whether ``warm_start`` goes on from the coefficients of a linear model.
+
+    With trees it would add more of them, and scikit-learn's networks remember that they have converged, and stop.
+    """
+    return hasattr(model, "warm_start") and hasattr(model, "coef_")
 
 
 def _is_part_of(estimator: Any, name: str) -> bool:
@@ -239,11 +280,12 @@ def _is_part_of(estimator: Any, name: str) -> bool:
     module, _, attribute = name.rpartition(".")
     if name in given or module.partition(".")[0] not in packages:
         return name in given
-    found = getattr(importlib.import_module(module), attribute, None)
+    # Only what is imported already: a file does not choose what is.
+    found = getattr(sys.modules.get(module), attribute, None)
     return isinstance(found, type) and found.__module__ == module
 
 
-def warn_if_counting(estimator: Any, n_classes: int, shift: str) -> None:
+def warn_if_counting(estimator: Any, n_classes: int, shift: str, n: int = 0) -> None:
     """Copies of a row count as rows in early stopping, inner cross-validation and ``min_samples_*``."""
     _, final = split_pipeline(estimator)
     if (n_classes == 2 and shift == "cell") or hasattr(final, "fit_targets"):
@@ -255,13 +297,11 @@ def warn_if_counting(estimator: Any, n_classes: int, shift: str) -> None:
     counting = [
         f"{name}={value!r}"
         for name, value in given.items()
-        if (name in ("early_stopping", "cv") and value not in (False, "auto"))
+        if (name in ("early_stopping", "cv") and value is not False and (value != "auto" or n > AUTO_EARLY_STOPPING))
         or (name.startswith(("min_samples", "min_child_samples")) and value != defaults.get(name))
     ]
     if counting:
-        warnings.warn(
+        warn(
             f"estimator: {type(final).__name__} is fitted to up to {n_classes} weighted copies of each row, which "
-            f"count as rows in {', '.join(counting)}.",
-            OptFairWarning,
-            stacklevel=4,
+            f"count as rows in {', '.join(counting)}."
         )

@@ -3,7 +3,8 @@
     h_j(x) = Σ_t w_t 1[the model of round t votes j],      w ≥ 0, Σ w = 1
 
 "all" weighs every round the same (Theorem 5.2), "last_half" the second half, when the multipliers have settled, and
-"lp" gives the weights that are best on the training people:  max_w Σ_t w_t <U, J_t>  s.t.  lower ≤ Σ_t w_t D_t ≤ upper.
+"lp" gives the weights that are best on the people judged by:  max_w Σ_t w_t <U, J_t> − B · excess of Σ_t w_t D_t, which
+is min_λ L(h, λ): within the bounds wherever that costs less than B per unit.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 from scipy import optimize
 from sklearn.utils.validation import _num_samples
 
-from optfair.features import drop_columns, is_dataset, item_features, take_rows
+from optfair.features import drop_columns, is_dataset, item_features
 from optfair.inprocessing.game import Game, Trace
+from optfair.inprocessing.learners import class_codes
 
 MIXTURES = ("last_half", "all", "lp")
-BLOCK = 1024  # items of a data set that are in memory at once
+BLOCK_NUMBERS = 2**22  # of a data set, in memory at once
 NEGLIGIBLE = 1e-9
 
 
@@ -41,7 +43,7 @@ class Mixture:
         X = X if self.front is None else self.front.transform(X)
         h = np.zeros((_num_samples(X), self.n_classes))
         for model, weight in zip(self.members, self.weights, strict=True):
-            h[np.arange(len(h)), np.asarray(model.predict(X), dtype=np.intp)] += weight
+            h[np.arange(len(h)), class_codes(model.predict(X))] += weight
         # Weights sum to one, sums of them only nearly: whoever has all the votes is certain.
         return np.where(h > 1 - NEGLIGIBLE, 1.0, h)
 
@@ -72,9 +74,9 @@ def _blocks(X: Any) -> Iterator[Any]:
     if not is_dataset(X):
         yield X
         return
-    for start in range(0, len(X), BLOCK):
-        part = take_rows(X, np.arange(start, min(start + BLOCK, len(X))))
-        yield np.stack([item_features(part[i]) for i in range(len(part))])
+    block = max(1, BLOCK_NUMBERS // max(1, item_features(X[0]).size))
+    for start in range(0, len(X), block):
+        yield np.stack([item_features(X[i]) for i in range(start, min(start + block, len(X)))])
 
 
 def round_weights(mixture: str, game: Game, trace: Trace) -> np.ndarray:
@@ -87,16 +89,16 @@ def round_weights(mixture: str, game: Game, trace: Trace) -> np.ndarray:
     D = np.array([game.values(J) for J in trace.confusions]).T
     up, low = np.isfinite(game.rows.upper), np.isfinite(game.rows.lower)
     outside = np.concatenate([D[up] - game.rows.upper[up, None], game.rows.lower[low, None] - D[low]])
-    # s, the excess that no mixture of these rounds can avoid, is made as small as possible before anything else.
-    least = _program(np.append(np.zeros(T), 1.0), np.column_stack([outside, -np.ones(len(outside))]), 0.0, T)[-1]
-    return _program(-gain, outside, max(least, 0.0) + 1e-9, T)
-
-
-def _program(costs: np.ndarray, rows: np.ndarray, bound: float, n_weights: int) -> np.ndarray:
-    """argmin costs·w  s.t.  rows·w ≤ bound, Σ of the first ``n_weights`` = 1, all ≥ 0."""
-    total = np.where(np.arange(len(costs)) < n_weights, 1.0, 0.0)
-    result = optimize.linprog(costs, rows, np.full(len(rows), bound), total[None], [1.0], method="highs")
+    # The last variable is the excess s, which costs B: no more than the multipliers would ask for it.
+    result = optimize.linprog(
+        np.append(-gain, game.cap),
+        np.column_stack([outside, -np.ones(len(outside))]),
+        np.zeros(len(outside)),
+        np.append(np.ones(T), 0.0)[None],
+        [1.0],
+        method="highs",
+    )
     if not result.success:
         raise RuntimeError(f"HiGHS: {result.message}")
-    w = np.maximum(result.x, 0.0)
-    return np.where(w < NEGLIGIBLE, 0.0, w)
+    w = np.where(result.x[:T] < NEGLIGIBLE, 0.0, result.x[:T])
+    return np.asarray(w / w.sum())

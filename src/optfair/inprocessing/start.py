@@ -16,7 +16,7 @@ import numpy as np
 from optfair.base import People
 from optfair.constraints import RowSet
 from optfair.constraints.criteria import AnyConstraint
-from optfair.errors import InfeasibleError, OptFairWarning
+from optfair.errors import InfeasibleError, OptFairWarning, warn
 from optfair.estimation.models import placed
 from optfair.estimation.recipe import Recipe, make_splits
 from optfair.features import take_rows
@@ -72,7 +72,7 @@ def post_rule(
             measure = check_posterior(Z, people.groups, people.class_index, people.weight)
             return Task.prepare(measure, constraints, costs, options).solve(options, constraints), accuracy
     except InfeasibleError as error:
-        warnings.warn(f"start: post-processing found that {error} Starting at zero.", OptFairWarning, stacklevel=5)
+        warn(f"start: post-processing found that {error} Starting at zero.")
         return None, accuracy
 
 

@@ -36,8 +36,10 @@ class Training:
     gap: float
     members: int
     output: str
+    worst: str = ""
     judged: str = "people trained on"
     has_costs: bool = False
+    has_gaps: bool = True
     key: bytes | None = None
 
     @property
@@ -45,10 +47,11 @@ class Training:
         return self.norm >= 0.99 * self.cap
 
     def __str__(self) -> str:
-        inside = "within its bounds" if self.excess == 0 else f"outside its bounds by {self.excess:.4f}"
+        inside = f"outside its bounds by {self.excess:.4f} ({self.worst})" if self.excess else "within its bounds"
+        gap = f"violation {self.violation:.4f}, " if self.has_gaps else ""
         lines = [
             f"{self.rounds} rounds; the answer is {self.output} of {self.members} model{'s' * (self.members > 1)}",
-            f"on the {self.judged}: accuracy {self.accuracy:.4f}, violation {self.violation:.4f}, {inside}",
+            f"on the {self.judged}: accuracy {self.accuracy:.4f}, {gap}{inside}",
             f"multipliers: ‖λ‖₁ = {self.norm:.4f}, bounded by {self.cap:.4g}",
         ]
         if self.on_bound:
@@ -58,7 +61,7 @@ class Training:
         return "\n".join(lines)
 
 
-NUMBERS = ("rounds", "accuracy", "violation", "excess", "norm", "cap", "gap", "members", "has_costs")
+NUMBERS = ("rounds", "accuracy", "violation", "excess", "norm", "cap", "gap", "members", "has_costs", "has_gaps")
 
 
 def training_content(training: Training) -> dict[str, Any]:
@@ -68,6 +71,7 @@ def training_content(training: Training) -> dict[str, Any]:
         "classes": encode_index(training.classes),
         "multipliers": encode_table(training.multipliers),
         "output": training.output,
+        "worst": training.worst,
         "judged": training.judged,
         "key": None if training.key is None else key_fingerprint(training.key),
         "numbers": {name: encode_name(getattr(training, name)) for name in NUMBERS},
@@ -80,13 +84,17 @@ def training_from(content: dict[str, Any]) -> Training:
         classes=decode_index(content["classes"]),
         multipliers=decode_table(content["multipliers"]),
         output=str(content["output"]),
+        worst=str(content["worst"]),
         judged=str(content["judged"]),
         **{name: decode_name(content["numbers"][name]) for name in NUMBERS},
     )
 
 
 def history(game: Game, trace: Trace) -> dict[str, np.ndarray]:
-    """One line per round: of its model, and the distance of the mean of all rounds so far from an equilibrium."""
+    """One line per round: of its model, and the distance of the mean of all rounds so far from an equilibrium.
+
+    In the user's units: with costs, λ, its steps and the Lagrangian are in units of costs.
+    """
     lines = []
     for t, (lam, J) in enumerate(zip(trace.multipliers, trace.confusions, strict=True)):
         values = game.values(J)
@@ -97,11 +105,10 @@ def history(game: Game, trace: Trace) -> dict[str, np.ndarray]:
                 "violation": float(game.rows.violation(values)),
                 "excess": float(game.rows.excess(values)),
                 "norm": float(np.abs(lam).sum()) * game.scale,
-                "lagrangian": game.lagrangian(J, lam),
-                "equilibrium_gap": game.gap(
-                    trace.confusions[: t + 1].mean(axis=0), trace.multipliers[: t + 1].mean(axis=0)
-                ),
-                "step": trace.steps[t],
+                "lagrangian": game.lagrangian(J, lam) * game.scale,
+                "equilibrium_gap": game.scale
+                * game.gap(trace.confusions[: t + 1].mean(axis=0), trace.multipliers[: t + 1].mean(axis=0)),
+                "step": trace.steps[t] * game.scale,
             }
         )
     return {name: np.array([line[name] for line in lines]) for name in lines[0]}

@@ -86,7 +86,7 @@ class _Items(Dataset[Tensor]):
 
     def __getitem__(self, row: int) -> Tensor:
         item = self._dataset[row]
-        x = torch.as_tensor(item[0] if isinstance(item, tuple) else item).to(self._dtype)
+        x = torch.as_tensor(item[0] if isinstance(item, tuple | list) else item).to(self._dtype)
         if self._shape is None:
             self._shape = x.shape
         if x.shape != self._shape:
@@ -121,7 +121,7 @@ def read_labels(dataset: Any) -> tuple[list[Any], list[Any] | None]:
     labels, groups = [], []
     for row in range(len(dataset)):
         item = dataset[row]
-        if not isinstance(item, tuple) or len(item) < 2:
+        if not isinstance(item, tuple | list) or len(item) < 2:
             raise ValueError(
                 f"y: missing, and item {row} of the dataset has no label; give y, or items (x, y) or (x, y, group)."
             )

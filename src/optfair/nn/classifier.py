@@ -201,7 +201,7 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         else:
             if sparse.issparse(X):
                 raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
-            images = callable(self.module) or self.module == "resnet"
+            images = callable(self.module) or self.module == "resnet" or (not reset and len(self.input_shape_) > 1)
             X = validate_data(self, X, reset=reset, dtype=np.dtype(self.dtype), order="C", allow_nd=images)
             rows = ArrayRows(X, device)
         if not reset and rows.shape != self.input_shape_:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -61,7 +63,20 @@ def make_module(
 def _from_factory(factory: Factory, input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     """The factory's module, tried on two rows of zeros."""
     name = getattr(factory, "__name__", repr(factory))
+    if isinstance(factory, nn.Module):
+        raise ValueError(
+            f"module={type(factory).__name__}(...): is a module; must be a function (input_shape, n_outputs) -> "
+            "module, as every fit makes its own."
+        )
+    try:
+        inspect.signature(factory).bind(input_shape, n_outputs)
+    except TypeError as error:
+        raise ValueError(f"module={name}: must be callable as (input_shape, n_outputs); {error}.") from None
+    except ValueError:  # no signature to look at
+        pass
     net = factory(input_shape, n_outputs)
+    # A factory may build around a module of its own, which is not ours to train.
+    net = copy.deepcopy(net) if isinstance(net, nn.Module) else net
     if not isinstance(net, nn.Module):
         raise ValueError(f"module={name}: gave a {type(net).__name__}; must give a torch.nn.Module.")
     some = next((parameter for parameter in net.parameters() if parameter.requires_grad), None)

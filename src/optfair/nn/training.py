@@ -43,7 +43,10 @@ class Recipe:
 def weigh_targets(cell: np.ndarray, table: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """T_n = table[cell_n] w_n N / Σ w, where N rows have w > 0.   cell, weight: (n,)  table: (cells, m)  ->  (n, m)"""
     targets = table[cell]
-    return targets if weight is None else targets * (weight * (np.count_nonzero(weight) / weight.sum()))[:, None]
+    if weight is None:
+        return targets
+    weight = weight / weight.max()  # whose sum is a number, whatever their size
+    return targets * (weight * (np.count_nonzero(weight) / weight.sum()))[:, None]
 
 
 def cross_entropy(f: Tensor, T: Tensor) -> Tensor:
