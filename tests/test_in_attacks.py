@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor, StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from optfair import ModelFileError, OptFairIn, OptFairInPost, OptFairPost, OptFairWarning, Rows, load_model
+from optfair.inprocessing.checkpoint import _text
 from optfair.inprocessing.learners import _is_part_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:tolerance. training ended outside", "ignore:estimator. remembers")
@@ -190,6 +191,94 @@ class Three(LogisticRegression):
         if Three.fits == 6:
             raise Stop
         return super().fit(X, y, sample_weight)
+
+
+def power(k):
+    return lambda X: np.column_stack([X[:, 0] ** j for j in range(k)])
+
+
+def test_functions_are_known_by_what_they_do():
+    """Nested code and closures count; names, addresses, paths and orders of sets do not."""
+    assert _text(power(2)) != _text(power(3))
+    assert _text(power(2)) == _text(power(2))
+    namespace = {}
+    exec(compile("def f(v):\n    return [v + 1 for _ in range(3)]", "/one/place.py", "exec"), namespace)
+    here = namespace["f"]
+    exec(compile("\n\n\ndef f(v):\n    return [v + 1 for _ in range(3)]", "/another/place.py", "exec"), namespace)
+    there = namespace["f"]
+    exec(compile("def f(v):\n    return [v + 2 for _ in range(3)]", "/one/place.py", "exec"), namespace)
+    assert _text(here) == _text(there) != _text(namespace["f"])
+    words = [f"word {k}" for k in range(50)]
+    assert _text(set(words)) == _text(set(reversed(words)))
+    objects = [np.array(list("".join(words)), dtype=object) for _ in range(2)]
+    assert _text(objects[0]) == _text(objects[1]) != _text(objects[0][::-1])
+
+
+def test_a_checkpoint_of_many_rows_is_small(tmp_path):
+    """The matrix of the constraints stays sparse: EO of 12 groups and 10 classes has 1,200 rows and columns."""
+    pytest.importorskip("skops", reason="models are kept by skops")
+    rng = np.random.default_rng(0)
+    n = 2_400
+    y, group = np.arange(n) % 10, np.arange(n) // 10 % 12
+    model = quick(criterion="eo", rounds=1, start="zero", max_multiplier=1.0, checkpoint=tmp_path / "wide.checkpoint")
+    model.fit(rng.standard_normal((n, 2)), y, sensitive_features=group)
+    assert len(model.game_.rows) == 1_200
+
+
+def test_data_sets_drawn_anew_go_on(tmp_path):
+    torch = pytest.importorskip("torch", reason="needs the extra torch")
+    from optfair.nn import TorchClassifier
+
+    class Noisy(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(Y)
+
+        def __getitem__(self, i):
+            return torch.from_numpy(X[i].astype(np.float32)) + 0.1 * torch.randn(3), int(Y[i]), str(SEX[i])
+
+    options = {"start": "zero", "max_multiplier": 2.0, "checkpoint": tmp_path / "noisy.checkpoint"}
+    models = [quick(TorchClassifier(epochs=1), **options).fit(Noisy()) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].trace_.multipliers, models[1].trace_.multipliers)
+    assert models[1].n_fits_ == 0
+
+
+class Duck:
+    """A classifier that inherits nothing."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def set_params(self):
+        return self
+
+    def fit(self, X, y, sample_weight=None):
+        self.model_ = LogisticRegression().fit(X, y, sample_weight)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+@pytest.mark.filterwarnings("ignore:estimator. StackingClassifier is fitted to up to 3 weighted copies")
+def test_whatever_classifies_will_do():
+    assert fit(quick(Duck())).predict(X).shape == Y.shape
+    stack = StackingClassifier([("one", LogisticRegression())], cv=2)  # has predict once it is fitted
+    assert fit(quick(stack, without_weights="resample", rounds=1)).predict(X).shape == Y.shape
+
+
+def test_a_failed_fit_never_leaves_a_gap():
+    model = fit(quick())
+    before = dict(model.__dict__)
+    with pytest.raises(ValueError):
+        model.fit(X[:, :2], Y[:10], sensitive_features=SEX)
+    assert model.__dict__ == before and model.n_features_in_ == 3
+    assert model.predict(X).shape == Y.shape
+
+
+def test_too_few_to_hold_out_in_then_post():
+    for share in (1e-6, 0.995):
+        with pytest.raises(ValueError, match=r"held_out=.*there are too few of them to hold some out"):
+            OptFairInPost(quick(), held_out=share).fit(X, Y, sensitive_features=SEX)
 
 
 def test_a_run_with_a_generator_goes_on_with_what_it_drew(tmp_path):

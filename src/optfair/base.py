@@ -28,7 +28,7 @@ from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.errors import warn
 from optfair.features import as_table, drop_columns, has_columns, is_dataset, read_groups, take_rows
 from optfair.labels import check_same_rows, check_weights, encode_classes, encode_groups, match_groups, object_array
-from optfair.people import row_bytes
+from optfair.people import held_out_rows, row_bytes
 
 CHOICES = {
     "awareness": ("blind", "aware"),
@@ -78,6 +78,19 @@ class People:
         return pd.Index(self.classes.tolist(), tupleize_cols=False)
 
 
+def held_apart(people: People, share: float, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of (those to learn from, those held out), each with people of every group and class."""
+    apart = held_out_rows(people.cell, share, seed)
+    parts = np.flatnonzero(~apart), np.flatnonzero(apart)
+    for part in parts:
+        if len(np.unique(people.a[part])) < len(people.groups) or len(np.unique(people.y[part])) < len(people.classes):
+            raise ValueError(
+                f"held_out={share!r}: divides the people into {len(parts[0])} and {len(parts[1])}, of whom one part "
+                "lacks a whole group or class; there are too few of them to hold some out."
+            )
+    return parts
+
+
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
@@ -90,8 +103,10 @@ def whole_or_nothing(fit: Fit) -> Fit:
         try:
             return fit(self, *args, **kwargs)
         except BaseException:
-            self.__dict__.clear()
+            # In this order: another thread that predicts never finds anything missing.
             self.__dict__.update(before)
+            for name in self.__dict__.keys() - before.keys():
+                del self.__dict__[name]
             raise
 
     return cast(Fit, guarded)

@@ -26,7 +26,7 @@ class OptFairWarning(UserWarning):
 def warn(message: str) -> None:
     """An `OptFairWarning` that points at the caller's line, however deep in optfair it was raised."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "optfair":
+    while frame.f_back is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] == "optfair":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, OptFairWarning, stacklevel=level)
 

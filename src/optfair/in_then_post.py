@@ -13,12 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from optfair.base import held_apart
 from optfair.errors import warn
-from optfair.features import as_table, take_rows
+from optfair.features import as_table, is_dataset, take_rows
 from optfair.inprocess import OptFairIn
 from optfair.inprocessing.learners import split_pipeline
 from optfair.inprocessing.mixture import Scores
-from optfair.people import held_out_rows
 from optfair.post import OptFairPost
 from optfair.report import Report
 
@@ -33,8 +33,9 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
     ----------
     in_processing : OptFairIn, blind; it says where the groups are, and what is asked for while training.
     post_processing : OptFairPost; its ``estimator``, ``cv`` and ``sensitive_features`` are replaced. None: one that
-        asks for the same as ``in_processing``.
-    threshold : the violation, on the people trained on, at which training stops.
+        asks for the same as ``in_processing``. Its ``group_estimator`` is by default logistic regression behind the
+        transformers of the trained model.
+    threshold : the violation of a round, on the people it is judged by, at which training stops.
     held_out : share of the people whom training does not see; the rule on top is fitted on them.
     random_state : seed of the split.
 
@@ -62,9 +63,10 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         """Train on one part of the people, and fit the rule on the other; arguments as in `OptFairPost.fit`."""
         trainer, poster = self._parts()
         X = as_table(X)
+        if is_dataset(X):
+            raise ValueError("X: is a torch data set, which OptFairInPost cannot divide; give arrays.")
         people = clone(trainer)._people(X, y, sensitive_features, sample_weight)
-        rest = held_out_rows(people.cell, float(self.held_out), self.random_state)
-        parts = people.kept[~rest], people.kept[rest]
+        parts = [people.kept[part] for part in held_apart(people, float(self.held_out), self.random_state)]
         columns = {"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
         first, second = ({k: None if v is None else take_rows(v, p) for k, v in columns.items()} for p in parts)
         trainer.fit(**first)

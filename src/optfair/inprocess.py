@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -18,11 +17,11 @@ from scipy import sparse
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.base import FairClassifier, People, whole_or_nothing
-from optfair.constraints import compile_rows
+from optfair.base import FairClassifier, People, held_apart, whole_or_nothing
+from optfair.constraints import RowSet, compile_rows
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.decisions import new_key
-from optfair.errors import OptFairWarning, warn, warn_empty
+from optfair.errors import warn, warn_empty
 from optfair.estimation.models import default_estimator
 from optfair.features import is_dataset, layout_of
 from optfair.inprocessing.checkpoint import Checkpoint, fingerprint
@@ -40,7 +39,7 @@ from optfair.inprocessing.start import Start, make_start, post_rule
 from optfair.inprocessing.summary import Training, history, training_content, training_from
 from optfair.labels import encode_classes
 from optfair.options import check_costs
-from optfair.people import held_out_rows, row_numbers
+from optfair.people import row_numbers
 from optfair.report import Report, make_report
 from optfair.rule import FairRule
 from optfair.task import multiplier_table
@@ -59,7 +58,7 @@ class OptFairIn(FairClassifier):
         fitted once), or `optfair.nn.TorchClassifier`; None: standardised multinomial logistic regression.
     sensitive_features, criterion, tolerance, reference, outcomes, attributes, costs, decision, missing : see
         `OptFairPost`. awareness : "blind", or "aware": the learner sees the group too, as columns of X.
-    rounds : T. inner_epochs : epochs of a torch learner in each round; the first has its own ``epochs``.
+    rounds : T. inner_epochs : epochs of a torch learner in each round; plain training, before them, has its ``epochs``.
     start : "post" (the multipliers of post-processing with a quick model of the same kind), "zero" (the paper's), or a
         FairRule or fitted OptFairPost (which `clone` would unfit: give searches its ``rule_``).
     step : "theorem" (η of Theorem 5.2), "adaptive" (larger where D(h) is small; may overshoot), or a number.
@@ -67,7 +66,7 @@ class OptFairIn(FairClassifier):
         from "zero"; a number does without).
     shift : what makes targets positive: per "cell", or "global", the paper's single κ.
     output : "mixture" of the rounds, or "deterministic": one more fit at the mean multipliers.
-    mixture : which rounds: "last_half", "all" (the paper's), or "lp" (weights that are best on the people trained on).
+    mixture : which rounds: "last_half", "all" (the paper's), or "lp" (weights that are best on the people judged by).
     without_weights : for estimators that take no weights: "error", or "resample".
     held_out : share of the people whom the learner does not see, and on whom alone its votes count. 0 (the paper's) is
         for learners that do no better on those they have seen; one that remembers them is fair to nobody else.
@@ -77,7 +76,8 @@ class OptFairIn(FairClassifier):
 
     Attributes
     ----------
-    mixture_ : X -> h(x). history_ : one line per round. trace_ : all multipliers and confusions, with `regret`.
+    mixture_ : X -> h(x). history_ : one line per round. trace_ : all multipliers and confusions (in units of a utility
+        from 0 to 1; with costs, multipliers_, history_, ``step`` and ``max_multiplier`` are in units of costs).
     game_ : the problem that was played (``trace_.regret(game_)``). multipliers_ : λ̄, with the values of the answer.
     training_ : the summary. plain_ : the model trained without constraints. classes_, groups_ : names.
     n_fits_, seconds_ : what it took.
@@ -167,10 +167,10 @@ class OptFairIn(FairClassifier):
         if self.estimator is None and is_dataset(people.X):
             raise ValueError("estimator=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
         estimator = seeded(default_estimator(people.X) if self.estimator is None else self.estimator, seed)
-        warn_if_counting(estimator, len(people.classes), self.shift, len(people.y))
 
         clock = time.perf_counter()
         trained, judged = self._divided(people, seed)
+        warn_if_counting(estimator, len(people.classes), self.shift, len(trained.y))
         game = self._game(judged, constraints)
         X_judged = None if judged is trained else judged.X
         learner = make_learner(estimator, trained, X_judged, seed, int(self.inner_epochs), self.without_weights)
@@ -224,15 +224,8 @@ class OptFairIn(FairClassifier):
         """(Those the learner sees, those its votes are counted on)."""
         if not self.held_out:
             return people, people
-        apart = held_out_rows(people.cell, float(self.held_out), seed)
-        trained, judged = people.part(np.flatnonzero(~apart)), people.part(np.flatnonzero(apart))
-        for part in (trained, judged):
-            if len(np.unique(part.a)) < len(people.groups) or len(np.unique(part.y)) < len(people.classes):
-                raise ValueError(
-                    f"held_out={self.held_out!r}: divides the people into {len(trained.y)} and {len(judged.y)}, of "
-                    "whom one part lacks a whole group or class; there are too few of them to hold some out."
-                )
-        return trained, judged
+        trained, judged = held_apart(people, float(self.held_out), seed)
+        return people.part(trained), people.part(judged)
 
     def _warn(self, start: Start) -> None:
         if start.remembers and not self.held_out:
@@ -278,7 +271,7 @@ class OptFairIn(FairClassifier):
         for name, word in (("step", STEPS), ("max_multiplier", ("auto",)), ("stop_below", (None,))):
             value = getattr(self, name)
             number = isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
-            if (not number and not (value is None or isinstance(value, str))) or (not number and value not in word):
+            if not number and not ((value is None or isinstance(value, str)) and value in word):
                 words = ", ".join(map(repr, word))
                 raise ValueError(f"{name}={value!r}: must be {words} or a positive number.")
         share = self.held_out
@@ -288,17 +281,24 @@ class OptFairIn(FairClassifier):
         if not isinstance(rule, FairRule) and (not isinstance(rule, str) or rule not in ("post", "zero")):
             raise ValueError(f"start={self.start!r}: must be 'post', 'zero', a FairRule or a fitted OptFairPost.")
 
-    def _game(self, people: People, constraints: Sequence[AnyConstraint]) -> Game:
-        """The game with the labels' own prior, not yet bounded."""
-        A, m = len(people.groups), len(people.classes)
+    def _rows(
+        self, people: People, constraints: Sequence[AnyConstraint]
+    ) -> tuple[RowSet, sparse.csr_array, np.ndarray]:
+        """(Rows, D for the labels' own prior, the weight of each person)."""
         weight = np.ones(len(people.y)) if people.weight is None else people.weight
         weight = weight / weight.sum()
-        prior = np.bincount(people.cell, weight, A * m).reshape(A, m)
+        shape = len(people.groups), len(people.classes)
+        prior = np.bincount(people.cell, weight, shape[0] * shape[1]).reshape(shape)
         rows = compile_rows(constraints, people.groups, people.class_index, prior)
+        return rows, rows.matrix(prior), weight
+
+    def _game(self, people: People, constraints: Sequence[AnyConstraint]) -> Game:
+        """The game, not yet bounded."""
+        rows, D, weight = self._rows(people, constraints)
         warn_empty(rows.dropped)
-        utility, scale, _ = check_costs(self.costs, A, m)
+        utility, scale, _ = check_costs(self.costs, len(people.groups), len(people.classes))
         twins = None if is_dataset(people.X) else row_numbers(people.X)
-        return Game(rows, rows.matrix(prior), utility, np.inf, people.cell, weight, twins, scale)
+        return Game(rows, D, utility, np.inf, people.cell, weight, twins, scale)
 
     def _start(
         self, estimator: Any, people: People, constraints: Sequence[AnyConstraint], game: Game, seed: int
@@ -323,12 +323,9 @@ class OptFairIn(FairClassifier):
             parts["the start"] = rule.multipliers.to_csv()
         if not isinstance(self.random_state, int | np.integer | None):
             del parts["random_state"]  # changes as it is drawn from; the file has the seed
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OptFairWarning)  # of empty cells: said by the game itself
-            game = self._game(people, constraints)
-        weight = np.empty(0) if people.weight is None else people.weight
-        parts |= {"the cells": people.cell, "the weights": weight, "the classes": people.classes.tolist()}
-        parts |= {"D": game.matrix.toarray(), "lower": game.rows.lower, "upper": game.rows.upper, "U": game.utility}
+        rows, D, _ = self._rows(people, constraints)
+        parts |= {"the cells": people.cell, "the weights": people.weight, "the classes": people.classes.tolist()}
+        parts |= {"D": [D.data, D.indices, D.indptr], "bounds": [rows.lower, rows.upper]}
         return Checkpoint(self.checkpoint, fingerprint(people.X, parts | {"the groups": people.groups.tolist()}))
 
     def _with_group(self, X: Any, group: np.ndarray | None, n_groups: int) -> Any:

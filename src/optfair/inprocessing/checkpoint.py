@@ -6,12 +6,14 @@ Nothing in the file is executed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,45 +21,61 @@ import pandas as pd
 from scipy import sparse
 
 from optfair.errors import ModelFileError
-from optfair.features import is_dataset, item_features
+from optfair.features import is_dataset
 from optfair.inprocessing.game import Game, Trace, soft_targets
 from optfair.inprocessing.learners import arrays_from_bytes, arrays_to_bytes
 from optfair.inprocessing.start import Start
+from optfair.people import row_bytes
 
 FORMAT = "optfair training 1"
-ITEMS = 20
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(X: Any, parts: dict[str, Any]) -> str:
-    """Of the people and of all settings: a checkpoint belongs to one run."""
+    """Of the people and of all settings: a checkpoint belongs to one run, in whatever process.
+
+    A data set, whose items may be drawn anew each time, is known by its length, labels and groups.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for name, value in sorted(parts.items()):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else _text(value).encode())
+        digest.update(f"{name}: {_text(value)}\n".encode())
     for block in _content(X):
         digest.update(block)
     return digest.hexdigest()
 
 
 def _text(value: Any) -> str:
-    """What a setting is: of a function its code too, as two of them may have one name."""
-    code = getattr(value, "__code__", None)
-    written = "" if code is None else f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}"
-    return ADDRESS.sub("", repr(value) + written)
+    """A setting in words that say all: of a function its code and what it closes over, of an array its numbers.
+
+    No addresses, paths or orders of sets, which another process would not repeat.
+    """
+    if isinstance(value, CodeType):
+        return _text([value.co_code, value.co_names, value.co_consts])
+    if isinstance(value, FunctionType):
+        closed = [cell.cell_contents for cell in value.__closure__ or ()]
+        return _text([value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, closed])
+    if isinstance(value, functools.partial):
+        return _text([value.func, value.args, value.keywords])
+    if isinstance(value, dict):
+        return _text(sorted((_text(k), _text(v)) for k, v in value.items()))
+    if isinstance(value, set | frozenset):
+        return _text(sorted(map(_text, value)))
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.shape} {value.dtype} {hashlib.blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    if isinstance(value, list | tuple | np.ndarray):
+        return f"[{', '.join(map(_text, value))}]"
+    return ADDRESS.sub("", repr(value))
 
 
 def _content(X: Any) -> Iterator[bytes]:
     if is_dataset(X):
         yield f"data set of {len(X)}".encode()
-        for i in np.linspace(0, len(X) - 1, ITEMS).astype(int):  # all of them may be too many to read
-            yield np.ascontiguousarray(item_features(X[int(i)])).tobytes()
     elif sparse.issparse(X):
         rows = sparse.csr_array(X)
         yield from (np.ascontiguousarray(part).tobytes() for part in (rows.data, rows.indices, rows.indptr))
     elif isinstance(X, pd.DataFrame | pd.Series):
         yield repr(list(getattr(X, "columns", ()))).encode()
-        yield pd.util.hash_pandas_object(X, index=False).to_numpy().tobytes()
+        yield from row_bytes(X)
     else:
         values = np.asarray(X)
         yield repr(values.tolist()).encode() if values.dtype == object else np.ascontiguousarray(values).tobytes()

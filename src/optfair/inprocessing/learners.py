@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -45,7 +45,9 @@ def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
 def seeded(estimator: Any, seed: int) -> Any:
     """A clone whose parts have a seed where they had none, if it can be trained at all."""
     final = split_pipeline(estimator)[1]
-    if not hasattr(final, "fit") or not hasattr(final, "predict") or isinstance(final, type) or is_regressor(final):
+    tagged = hasattr(final, "__sklearn_tags__") and not isinstance(final, type)
+    answers = hasattr(final, "predict") or (tagged and is_classifier(final))  # some have it once they are fitted
+    if not hasattr(final, "fit") or not answers or isinstance(final, type) or (tagged and is_regressor(final)):
         raise ValueError(f"estimator={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
     if isinstance(final, FrozenEstimator):
         raise ValueError("estimator: is a fitted model, frozen, and would have to be trained; use OptFairPost on top.")
@@ -100,10 +102,10 @@ def make_learner(
 
 def _same(X: Any, other: Any) -> bool:
     """Whether both hold the same numbers, so that one of them will do."""
-    if isinstance(X, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(X, other)
-    if sparse.issparse(X) and sparse.issparse(other):
-        return X.shape == other.shape and abs(X - other).max() == 0
+    if sparse.issparse(X) and sparse.issparse(other) and X.format == other.format == "csr":
+        return all(np.array_equal(getattr(X, part), getattr(other, part)) for part in ("data", "indices", "indptr"))
+    if isinstance(X, np.ndarray) and isinstance(other, np.ndarray) and X.dtype.kind in "fiub":
+        return np.array_equal(X, other, equal_nan=True)
     return bool(X.equals(other)) if isinstance(X, pd.DataFrame) else False
 
 
@@ -210,7 +212,7 @@ class SoftTargets:
         self.front, self.X, self.judged, self.cell, self.weight = front, X, judged, people.cell, people.weight
         self.live, self.inner_epochs = clone(final), inner_epochs
         self.plain: Any = None
-        self.n_fits, self.seed = 0, 0  # the model has a seed of its own
+        self.n_fits = 0
 
     def respond(self, targets: np.ndarray, turn: int) -> Any:
         if turn == 0 and is_plain(targets) and self.plain is not None:
@@ -264,7 +266,7 @@ def reuses_parameters(model: Any) -> bool:
 
     With trees it would add more of them, and scikit-learn's networks remember that they have converged, and stop.
     """
-    return hasattr(model, "warm_start") and hasattr(model, "coef_")
+    return hasattr(model, "coef_") and "warm_start" in getattr(model, "get_params", dict)()
 
 
 def _is_part_of(estimator: Any, name: str) -> bool:

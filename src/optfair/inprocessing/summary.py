@@ -22,7 +22,7 @@ from optfair.rule_file import (
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a game ended in, on the people trained on; multipliers : the mean ones, with the values of the answer."""
+    """What a game ended in, on the people it is judged by; multipliers : the mean ones, with values of the answer."""
 
     groups: pd.Index
     classes: pd.Index
