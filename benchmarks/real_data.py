@@ -127,8 +127,7 @@ def celeba() -> tuple[list[bytes], np.ndarray, np.ndarray]:
     folder = _folder() / "celeba"
     images = pd.read_parquet(folder / "celeba_first10k_images_89x109_jpeg.parquet")
     attributes = pd.read_parquet(folder / "celeba_attributes.parquet")
-    key = "filename" if "filename" in attributes else attributes.columns[0]
-    table = images.merge(attributes, left_on="filename", right_on=key, validate="one_to_one")
+    table = images.merge(attributes, on="filename", validate="one_to_one")
     y = 2 * table["Smiling"].to_numpy().astype(int) + table["Big_Nose"].to_numpy().astype(int)
     return table["jpeg"].tolist(), y, np.where(table["Young"].to_numpy().astype(bool), "young", "old")
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import Tags, check_random_state, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, validate_data
 
@@ -115,6 +115,7 @@ def whole_or_nothing(fit: Fit) -> Fit:
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that takes groups at `fit`, or knows where in X they are."""
 
+    estimator: Any
     sensitive_features: Any
     awareness: str
     decision: str
@@ -370,6 +371,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         # Routed to a blind rule, groups are of no use to it, and no mistake either.
         predicted = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    # -- scikit-learn --------------------------------------------------------------------------------------
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.sparse = True
+        elif hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
 
 
 def _warn_if_among_features(X: Any, groups: Any) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.base import FairClassifier, People, held_apart, whole_or_nothing
@@ -80,7 +79,7 @@ class OptFairIn(FairClassifier):
         from 0 to 1; with costs, multipliers_, history_, ``step`` and ``max_multiplier`` are in units of costs).
     game_ : the problem that was played (``trace_.regret(game_)``). multipliers_ : λ̄, with the values of the answer.
     training_ : the summary. plain_ : the model trained without constraints. classes_, groups_ : names.
-    n_fits_, seconds_ : what it took.
+    n_fits_, seconds_ : what it took (the fits of the learner, without the two of the quick model).
     """
 
     unseen = "error"
@@ -156,8 +155,7 @@ class OptFairIn(FairClassifier):
         y, sensitive_features = self._read(X, y, sensitive_features)
         people = self._people(X, y, sensitive_features, sample_weight)
         if len(people.groups) == 1:
-            message = f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared."
-            warn(message)
+            warn(f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared.")
         features = self._model_features(people.X)
         people = replace(people, X=self._with_group(features, people.a, len(people.groups)))
         file = self._checkpoint(people, constraints)
@@ -364,9 +362,8 @@ class OptFairIn(FairClassifier):
     @property
     def history_(self) -> pd.DataFrame:
         """One line per round: accuracy, violation and excess of its model on the people it is judged by (those trained
-        on, unless some are held out), ‖λ‖₁, Lagrangian,
-        step, and the distance of the mean of the rounds so far from an equilibrium (NaN where rows of X hardly repeat,
-        and so nothing bounds the best response)."""
+        on, unless some are held out), ‖λ‖₁, Lagrangian, step, and the distance of the mean of the rounds so far from an
+        equilibrium (NaN where rows of X hardly repeat, and so nothing bounds the best response)."""
         check_is_fitted(self, "training_")
         return pd.DataFrame(self._rounds)
 
@@ -386,9 +383,8 @@ class OptFairIn(FairClassifier):
     ) -> Report:
         """What was asked for and reached, and at what price; `print` it.
 
-        Without data: of the training. With labelled data: the plain model, the
-        answer and its decisions on them (with ``keys`` as in `predict`), every violation with its interval and noise
-        floor.
+        Without data: of the training. With labelled data: the plain model, the answer and its decisions on them (with
+        ``keys`` as in `predict`), every violation with its interval and noise floor.
         """
         check_is_fitted(self, "mixture_")
         constraints, m = self._constraints(), len(self.classes_)
@@ -407,13 +403,3 @@ class OptFairIn(FairClassifier):
         }
         title = f"{what}; {len(label)} people given"
         return make_report(title, self.training_, constraints, answers, label, group, sample_weight)
-
-    # -- scikit-learn --------------------------------------------------------------------------------------
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if self.estimator is None:
-            tags.input_tags.sparse = True
-        elif hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
-            inner = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
-        return tags

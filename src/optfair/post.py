@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.base import FairClassifier, whole_or_nothing
@@ -375,12 +374,3 @@ class OptFairPost(FairClassifier):
         given = self.get_params(deep=False)
         prefit = isinstance(self.cv, str) or is_fitted_model(self.estimator, self.cv)
         return type(self)(**{k: v if prefit and k == "estimator" else clone(v, safe=False) for k, v in given.items()})
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if self.estimator is None:
-            tags.input_tags.sparse = True
-        elif hasattr(self.estimator, "__sklearn_tags__"):
-            inner = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
-        return tags

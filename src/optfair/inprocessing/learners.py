@@ -209,8 +209,10 @@ class SoftTargets:
     """A model with ``fit_targets``, which goes on from where it was: parameters and optimizer are kept."""
 
     def __init__(self, front: Any, final: Any, X: Any, judged: Any, people: People, inner_epochs: int) -> None:
-        self.front, self.X, self.judged, self.cell, self.weight = front, X, judged, people.cell, people.weight
+        self.front, self.cell, self.weight = front, people.cell, people.weight
         self.live, self.inner_epochs = clone(final), inner_epochs
+        self.X = self.live.prepare(X)  # checked once, not in every round
+        self.judged = self.X if judged is X else self.live.prepare(judged)
         self.plain: Any = None
         self.n_fits = 0
 
