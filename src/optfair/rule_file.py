@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -25,25 +24,11 @@ from optfair.decisions import KEY_BYTES
 from optfair.determinism import Determinism
 from optfair.dual.certificate import Certificate
 from optfair.errors import RuleFileError
+from optfair.files import write_atomically
 from optfair.rule import FairRule
 
 FORMAT, VERSION = "optfair rule", 1
 Proof = TypeVar("Proof", Certificate, Determinism)
-
-
-def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write beside the target, then rename: a reader sees the old file or the new one, whole."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def encode_name(value: Any) -> Any:
