@@ -18,14 +18,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import real_data
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from splits import arrays, authors_split, random_split
 
 from optfair import OptFairIn, OptFairPost
+from optfair.datasets import load
 from optfair.inprocessing.game import Game, Trace
 from optfair.metrics import group_confusion
 
@@ -58,14 +59,14 @@ def released_schedule(criterion: str, tolerance: float) -> OptFairIn:
 
 
 def adult() -> None:
-    data = real_data.adult()
+    data = arrays("adult")
     rows = sparse.csr_array(data.X)  # one-hot columns: nine in ten entries are zero
     # As many steps of the solver in a round as pay; it goes on from the round before.
     base = LogisticRegression(C=100, max_iter=20)
     asked = [("dp", t) for t in (0.001, 0.01, 0.05)] + [("eo", t) for t in (0.01, 0.02, 0.025, 0.03)]
     lines = []
     for seed in (1, 2, 3):
-        train, test = real_data.authors_split(len(data.y), seed)
+        train, test = authors_split(len(data.y), seed)
         for criterion, tolerance in asked:
             ours = OptFairIn(base, criterion=criterion, tolerance=tolerance, rounds=20, random_state=seed)
             released = released_schedule(criterion, tolerance) if (criterion, tolerance) in RELEASED else None
@@ -112,8 +113,8 @@ def rounds_needed(game: Game, trace: Trace, slack: float = 0.005) -> int | None:
 def start() -> None:
     """Rounds until the mixture is within tolerance on the training people, from zero and from post-processing."""
     for name in ("adult", "enem", "acs_government", "acs_education"):
-        data = getattr(real_data, name)(rows=60_000)
-        train, test = real_data.random_split(len(data.y), 0)
+        data = arrays(name, rows=60_000)
+        train, test = random_split(len(data.y), 0)
         base = make_pipeline(StandardScaler(), LogisticRegression(C=10, max_iter=30))
         for criterion, tolerance in (("dp", 0.01), ("dp", 0.03), ("eo", 0.03), ("eo", 0.05)):
             for begin in ("zero", "post"):
@@ -155,8 +156,8 @@ def mlp(lines: Path, only: str | None, rows: int | None) -> None:
     for name, settings in SETTINGS.items():
         if only and only != name:
             continue
-        data = getattr(real_data, name)(rows=rows)
-        train, test = real_data.random_split(len(data.y), 0)
+        data = arrays(name, rows=rows)
+        train, test = random_split(len(data.y), 0)
         net = make_pipeline(StandardScaler(), TorchClassifier("mlp", random_state=0, **settings))
         fitted = data.X[train], data.y[train], data.group[train]
         judged = data.X[test], data.y[test], data.group[test]
@@ -230,14 +231,11 @@ def page(lines: Path) -> None:
 # -- images -----------------------------------------------------------------------------------------------
 def celeba(epochs: int = 4, rounds: int = 6) -> None:
     """10,000 faces at 64 × 64: 2·Smiling + Big_Nose by Young, the paper's small ResNet, a few epochs."""
-    from optfair.nn import ImageDataset, TorchClassifier
+    from optfair.nn import TorchClassifier
 
-    images, y, group = real_data.celeba()
-    train, test = real_data.random_split(len(y), 0)
-    parts = [
-        ImageDataset([images[i] for i in part], y[part].tolist(), group[part].tolist(), size=64, cache=True)
-        for part in (train, test)
-    ]
+    data = load("celeba", size=64, cache=True)
+    train, test = random_split(len(data), 0)
+    parts = [data.take(part).X for part in (train, test)]
     net = TorchClassifier("resnet", epochs=epochs, batch_size=128, lr=0.001, random_state=0)
     clock = time.perf_counter()
     model = OptFairIn(net, criterion="dp", tolerance=0.03, rounds=rounds, random_state=0, progress=True).fit(parts[0])

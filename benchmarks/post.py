@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import real_data
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from splits import arrays, authors_split, random_split
 
 from optfair import OptFairPost
 from optfair.constraints import as_constraints
@@ -54,10 +54,10 @@ def posteriors(cache: Path, data: str, model: str, seed: int) -> dict[str, np.nd
     """Z_oof, Z_test and the integer labels of one split, from the cache or learned now."""
     path = cache / f"{data}_{model}_{seed}.npz"
     if not path.exists():
-        X, y, group, _ = getattr(real_data, data.removesuffix("_full"))(rows=ROWS[data], seed=seed)
+        X, y, group = arrays(data.removesuffix("_full"), ROWS[data], seed)
         y, a = (np.unique(values, return_inverse=True)[1] for values in (y, group))
         A, m = a.max() + 1, y.max() + 1
-        train, test = real_data.random_split(len(y), seed)
+        train, test = random_split(len(y), seed)
         cells, pair = np.unique(a[train] * m + y[train], return_inverse=True)
         Z = {"oof": np.zeros((len(train), A * m), np.float32), "test": np.zeros((len(test), A * m), np.float32)}
         folds = StratifiedKFold(2 if data.endswith("_full") else 5, shuffle=True, random_state=seed)
@@ -185,10 +185,10 @@ RELEASED = {
 
 def adult() -> None:
     """The authors' split, blind, logistic, seeds 1-3: accuracy and violation of the rule and of hashed decisions."""
-    data = real_data.adult()
+    data = arrays("adult")
     lines = []
     for seed in (1, 2, 3):
-        train, test = real_data.authors_split(len(data.y), seed)
+        train, test = authors_split(len(data.y), seed)
         truth = {"sensitive_features": data.group[test], "classes": np.unique(data.y)}
         base = LogisticRegression(C=10, solver="newton-cholesky")
         model = OptFairPost(base, criterion="dp", random_state=seed).fit(

@@ -20,13 +20,13 @@ RELEASED = {("dp", 0.001): (0.8261, 0.0067), ("dp", 0.01): (0.8294, 0.0157), ("e
 @pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__name__}")
 @pytest.mark.parametrize(("criterion", "tolerance"), RELEASED)
 def test_adult_reaches_what_the_released_code_reaches(data_dir, criterion, tolerance):
-    import real_data
+    from splits import arrays, authors_split
 
-    data = real_data.adult()
+    data = arrays("adult")
     X = sparse.csr_array(data.X)
     accuracies, violations = [], []
     for seed in (1, 2, 3):
-        train, test = real_data.authors_split(len(data.y), seed)
+        train, test = authors_split(len(data.y), seed)
         base = LogisticRegression(C=100, max_iter=20)
         model = OptFairIn(base, criterion=criterion, tolerance=tolerance, rounds=20, random_state=seed)
         model.fit(X[train], data.y[train], sensitive_features=data.group[train])

@@ -20,10 +20,10 @@ def measured(model, X, y, group):
 
 @pytest.mark.slow
 def test_adult_reaches_what_the_released_code_reaches_and_more(data_dir):
-    import real_data
+    from splits import arrays, authors_split
 
-    data = real_data.adult()
-    train, test = real_data.authors_split(len(data.y), 1)
+    data = arrays("adult")
+    train, test = authors_split(len(data.y), 1)
     base = LogisticRegression(C=10, solver="newton-cholesky")
     model = OptFairPost(base, cv=2, random_state=0)
     model.fit(data.X[train], data.y[train], sensitive_features=data.group[train])
@@ -39,10 +39,10 @@ def test_adult_reaches_what_the_released_code_reaches_and_more(data_dir):
 
 @pytest.mark.parametrize("criterion", ["dp", "eo"])
 def test_enem_is_within_tolerance_and_noise(data_dir, criterion):
-    import real_data
+    from splits import arrays, random_split
 
-    data = real_data.enem()
-    train, test = real_data.random_split(len(data.y), 0)
+    data = arrays("enem")
+    train, test = random_split(len(data.y), 0)
     model = OptFairPost(
         LogisticRegression(C=0.01, max_iter=1000), criterion=criterion, tolerance=0.03, cv=2, random_state=0
     )

@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optfair import metrics
+    from optfair import datasets, metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
-    from optfair.errors import InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
+    from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
     from optfair.in_then_post import OptFairInPost
     from optfair.inprocess import OptFairIn
     from optfair.model_file import load_model
@@ -22,6 +22,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Constraint",
+    "DataFileError",
     "FairRule",
     "Frontier",
     "InfeasibleError",
@@ -34,6 +35,7 @@ __all__ = [
     "Ratio",
     "Rows",
     "RuleFileError",
+    "datasets",
     "frontier",
     "load_model",
     "load_rule",
@@ -44,7 +46,7 @@ __all__ = [
 # Where each name lives. They are imported when first asked for: scikit-learn and its scipy.stats take a second.
 _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
-    "errors": ("InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
+    "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
     "path": ("Frontier", "frontier"),
     "in_then_post": ("OptFairInPost",),
     "inprocess": ("OptFairIn",),
@@ -57,8 +59,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "metrics":
-        return importlib.import_module("optfair.metrics")
+    if name in ("datasets", "metrics"):
+        return importlib.import_module(f"optfair.{name}")
     for module, names in _HOME.items():
         if name in names:
             value = globals()[name] = getattr(importlib.import_module(f"optfair.{module}"), name)

@@ -71,6 +71,10 @@ class ModelFileError(ValueError):
     """A model file that cannot be read, or that holds types nobody has said they trust."""
 
 
+class DataFileError(OSError):
+    """A data file that is not there, could not be downloaded, or is not the file its source publishes."""
+
+
 def need_extra(module: str, caller: str) -> ModuleType:
     """Import ``module`` or say which extra of optfair brings it."""
     try:

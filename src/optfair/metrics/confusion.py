@@ -145,7 +145,7 @@ def group_confusion(
     weights = check_weights(sample_weight, n)
     if weights is not None and weights.min() == weights.max():
         weights = None  # equal weights are no weights, and counts are then multinomial
-    label, probabilities, names = _prediction(prediction, true_names, fixed=classes is not None)
+    label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
     if len(names) != len(true_names) or list(names) != list(true_names):
         true = recode(true, list(true_names), names, "y_true", "classes")
 
@@ -169,7 +169,9 @@ def group_confusion(
     )
 
 
-def _prediction(prediction: Any, classes: pd.Index, *, fixed: bool) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
+def read_prediction(
+    prediction: Any, classes: pd.Index, *, fixed: bool
+) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
     """(codes, None, classes grown by the labels), or (codes, probabilities, classes)."""
     if prediction is None:
         raise ValueError("prediction: missing; give one label, or one row of probabilities, per row.")
