@@ -66,6 +66,16 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     write_with_key(Path(path), content, key)
 
 
+def untrusted_types(path: str | os.PathLike[str]) -> list[str]:
+    """The types in a model file that are neither scikit-learn's, NumPy's nor ours, by name; nothing is executed."""
+    skops, path = need_extra("skops.io", "load_model"), Path(path)
+    content = path.read_bytes()
+    try:
+        return sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
+    except Exception as error:
+        raise ModelFileError(f"{path.name}: not a complete skops archive ({error}); save the model again.") from None
+
+
 def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key: bytes | str | None = None) -> Any:
     """Read a model written by ``save``; nothing in the file is executed.
 
@@ -76,18 +86,14 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
     if isinstance(trusted, str):
         raise ValueError(f"trusted={trusted!r}: must be a list of type names.")
     path = Path(path)
-    content = path.read_bytes()
-    try:
-        unknown = sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES - set(trusted))
-    except Exception as error:
-        raise ModelFileError(f"{path.name}: not a complete skops archive ({error}); save the model again.") from None
+    unknown = sorted(set(untrusted_types(path)) - set(trusted))
     if unknown:
         raise ModelFileError(
             f"{path.name}: holds types that are not trusted: {', '.join(unknown)}. If you know where the file comes "
             f"from, pass trusted={unknown!r}."
         )
     try:
-        document = skops.loads(content, trusted=sorted({*KNOWN_TYPES, *trusted}))
+        document = skops.loads(path.read_bytes(), trusted=sorted({*KNOWN_TYPES, *trusted}))
         if document["format"] != FORMAT or document["version"] != VERSION:
             raise ModelFileError(f"{path.name}: is {document['format']!r}, version {document['version']!r}.")
         kind, state = {kind.__name__: kind for kind in ESTIMATORS}[document["class"]], document["state"]

@@ -1,0 +1,8 @@
+"""``python -m optfair`` is the command ``optfair``."""
+
+import sys
+
+from optfair.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

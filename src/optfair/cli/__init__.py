@@ -1,0 +1,1 @@
+"""The command line: ``optfair demo | audit | fit | predict | frontier | datasets``."""

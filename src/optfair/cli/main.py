@@ -1,0 +1,71 @@
+"""Runs a command, and turns what goes wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import TextIO
+
+from optfair.cli.arguments import make_parser
+from optfair.errors import InfeasibleError
+
+DONE, NO, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of ``optfair argv``; see `arguments.EXIT_CODES`."""
+    try:
+        arguments = make_parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has said what is wrong, or printed the help
+        return int(stop.code or 0)
+    command = arguments.command
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = _Notes()
+        try:
+            return importlib.import_module(f"optfair.cli.{command}").run(arguments)
+        except InfeasibleError as error:
+            return _say(command, error, NO)
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            if isinstance(error, BrokenPipeError):  # `optfair ... | head` has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return DONE
+            return _say(command, error, BAD_INPUT)
+        except KeyboardInterrupt:
+            return _say(command, "interrupted", INTERRUPTED)
+        except Exception:
+            traceback.print_exc()
+            return _say(command, "this is a fault of optfair; please report it with the lines above", FAULT)
+
+
+def _say(command: str, error: BaseException | str, code: int) -> int:
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
+    print(f"optfair {command}: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+class _Notes:
+    """A warning is one line for the user, without the place in the code, and said once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        text = " ".join(str(message).split())
+        if text not in self._said:
+            print(f"note: {text}", file=sys.stderr)
+        self._said.add(text)
