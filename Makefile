@@ -5,15 +5,20 @@ CORE := .venv-core/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-core check format bench-solver bench-post bench-in clean
+.PHONY: help venv demo test test-core check format bench-solver bench-post bench-in clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
 
 venv: .venv/.installed  ## create or refresh the development environment in .venv
 
-.venv/.installed: pyproject.toml constraints.txt
+# What a user has: the demo needs no torch and no test tools.
+.venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli]"
+	@touch $@
+
+.venv/.installed: .venv/.ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,torch,test]"
 	@touch $@
 
@@ -23,8 +28,12 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 	$(CORE)/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis
 	@touch $@
 
+demo: .venv/.ready  ## the main job on data that come with the package; pictures and tables in optfair-demo
+	$(BIN)/optfair demo -o optfair-demo
+
+# A process per core; threads of BLAS on top of that would only wait for each other.
 test: .venv/.installed  ## run the tests with every extra
-	$(BIN)/python -m pytest -q -n auto
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 test-core: .venv-core/.installed  ## run the same tests with the core dependencies only
 	$(CORE)/python -m pytest -q
@@ -48,5 +57,5 @@ bench-in: .venv/.installed  ## compare OptFairIn with the released schedule on A
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/inprocessing.py adult
 
 clean:  ## remove the environments, the caches and the build products
-	rm -rf .venv .venv-core build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-core optfair-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

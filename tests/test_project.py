@@ -15,7 +15,7 @@ from optfair.errors import need_extra
 SOURCE = Path(optfair.__file__).parent
 # A module may import what stands before it. Several on one line do not know each other.
 LAYERS = [
-    ["errors", "parallel"],
+    ["errors", "parallel", "files"],
     ["labels"],
     ["features"],
     ["people", "nn"],
@@ -38,6 +38,9 @@ LAYERS = [
     ["post", "inprocess"],
     ["in_then_post"],
     ["model_file"],
+    ["datasets"],
+    ["cli"],
+    ["__main__"],
 ]
 INSIDE = {
     "constraints": [["criteria", "comparisons"], ["rows"]],
@@ -59,6 +62,21 @@ INSIDE = {
         ["settings", "full_batch", "stopping", "inputs"],
         ["saved"],
         ["classifier"],
+    ],
+    "datasets": [
+        ["dataset"],
+        ["download", "entries", "world"],
+        ["store"],
+        ["tables"],
+        ["adult", "acs", "enem", "faces", "compas"],
+        ["registry", "synthetic"],
+    ],
+    "cli": [
+        ["arguments", "console", "tables"],
+        ["main", "pictures", "encoding"],
+        ["audit", "datasets", "demo"],
+        ["training"],
+        ["fit", "predict", "frontier"],
     ],
     "inprocessing": [["game"], ["learners", "summary", "start"], ["mixture", "checkpoint"], ["run"]],
 }

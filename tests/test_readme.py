@@ -1,20 +1,62 @@
-"""The README's Python runs as printed, in order, in one session."""
+"""What the README and the guide print runs as printed, in order: Python in one session, shell in one process."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
 
 
-def test_python_blocks_run(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("skops", reason="the README saves a model")
+def blocks(file, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("file", "least"), [("README.md", 1), ("docs/guide.md", 8), ("docs/datasets.md", 2)])
+def test_python_blocks_run(tmp_path, monkeypatch, capsys, file, least):
+    pytest.importorskip("skops", reason="the guide saves a model")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) >= 4
+    found = blocks(file, "python")
+    assert len(found) >= least
     session: dict = {}
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"README.md, Python block {number}", "exec"), session)
+    for number, block in enumerate(found):
+        exec(compile(block, f"{file}, Python block {number}", "exec"), session)
     printed = capsys.readouterr().out
-    assert "upper bound" in printed and "interval" in printed
+    if file != "docs/datasets.md":
+        assert "upper bound" in printed and "interval" in printed
+
+
+def test_shell_blocks_of_the_readme_run(tmp_path):
+    for extra in ("skops", "matplotlib"):
+        pytest.importorskip(extra, reason="the README saves a model and draws")
+    found = [block for block in blocks("README.md", "sh") if "optfair fit" in block]
+    assert len(found) == 1
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", found[0]],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"people.csv", "fair.skops", "fair.skops.key", "answers.csv", "frontier.csv", "frontier.png"}
+
+
+def test_the_two_commands_are_targets_and_ci_runs_them():
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    printed = "\n".join(blocks("README.md", "sh"))
+    for command in ("demo", "test"):
+        assert f"make {command}" in printed and re.search(rf"^{command}:", targets, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name)
+def test_links_to_files_of_the_project_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
