@@ -6,7 +6,7 @@ from problems import softmax
 from sklearn.linear_model import LogisticRegression
 
 from optfair.estimation import calibration
-from optfair.estimation.calibration import CLIP, Scaling, calibrated, fit_calibration, fit_scaling
+from optfair.estimation.calibration import CLIP, Scaling, calibrate, calibrated, fit_calibration, fit_scaling
 from optfair.parallel import one_blas_thread
 
 N, K = 1200, 4
@@ -317,3 +317,48 @@ def test_rows_are_scaled_one_by_one():
     before = P.copy()
     np.testing.assert_allclose(scaling(P), softmax(0.5 * np.log(np.maximum(P, CLIP)) + np.arange(K) / 2), atol=1e-12)
     assert (before == P).all()
+
+
+# -- few people for many cells ---------------------------------------------------------------------------------
+def folds(n, k=5):
+    part = np.arange(n) % k
+    return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(k)]
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_nothing_is_learned_by_heart_where_labels_are_noise(aware):
+    """z says nothing and the labels are noise: what ẑ says of its own people is no better than chance."""
+    n, A, m = 1000, 2, 15
+    rng = np.random.default_rng(3)
+    Z = rng.dirichlet(np.ones(A * m), n).reshape(n, A, m)
+    a, y = rng.integers(0, A, n), rng.integers(0, m, n)
+    if aware:
+        Z = Z.sum(axis=1, keepdims=True) * np.eye(A)[a][:, :, None]
+    by_heart = calibrated(fit_calibration(Z, a, y, None, aware=aware), Z, a if aware else None)
+    _, out = calibrate(Z, a, y, None, folds(n), aware=aware)
+    hits = [np.mean(q.sum(axis=1).argmax(axis=1) == y) for q in (by_heart, out)]
+    chance = 3 * np.sqrt((1 / m) * (1 - 1 / m) / n)
+    assert hits[0] > 1 / m + 2 * chance  # the test can fail
+    assert abs(hits[1] - 1 / m) < chance
+    np.testing.assert_allclose(out.sum(axis=(1, 2)), 1, atol=1e-9)
+
+
+def test_with_many_people_nothing_is_held_apart():
+    n, A, m = 4000, 2, 3
+    rng = np.random.default_rng(0)
+    Z = rng.dirichlet(np.ones(A * m), n).reshape(n, A, m)
+    cell = (rng.random((n, 1)) > Z.reshape(n, -1).cumsum(axis=1)).sum(axis=1).clip(max=A * m - 1)
+    scalings, out = calibrate(Z, cell // m, cell % m, None, folds(n), aware=False)
+    plain = fit_calibration(Z, cell // m, cell % m, None, aware=False)
+    assert (out == calibrated(plain, Z, None)).all() and (scalings[0].slopes == plain[0].slopes).all()
+
+
+def test_few_people_of_a_good_model_are_still_calibrated():
+    """z is a power of the truth: also with few people per number, ẑ out of fold is nearer to it than z."""
+    n, A, m = 3000, 2, 6
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.full(A * m, 0.5), n)
+    cell = (rng.random((n, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(max=A * m - 1)
+    Z = power(P).reshape(n, A, m)
+    _, out = calibrate(Z, cell // m, cell % m, None, folds(n), aware=False)
+    assert divergence(P, out.reshape(n, -1)) < 0.5 * divergence(P, Z.reshape(n, -1))

@@ -21,7 +21,7 @@ from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.determinism import Determinism
 from optfair.dual.certificate import Certificate
 from optfair.errors import warn
-from optfair.estimation.calibration import calibrated, fit_calibration
+from optfair.estimation.calibration import calibrate, calibrated
 from optfair.estimation.models import JointModel, placed
 from optfair.estimation.recipe import is_fitted_model, make_recipe, make_splits, out_of_fold
 from optfair.labelled import solve_with_labels
@@ -182,8 +182,7 @@ class OptFairPost(FairClassifier):
         plain = Z.sum(axis=1).argmax(axis=1)
         scalings = None
         if self.calibration in ("posterior", "both"):
-            scalings = fit_calibration(Z, people.a, people.y, people.weight, aware=aware, seed=options.seed)
-            Z = calibrated(scalings, Z, people.a if aware else None)
+            scalings, Z = calibrate(Z, people.a, people.y, people.weight, splits, aware=aware, seed=options.seed)
         seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()

@@ -9,6 +9,7 @@ Dirichlet calibration). B is drawn towards the identity, which is no calibration
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,9 @@ FEWEST = 5  # people of each class in a group, for a scaling of its own
 FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
 SKETCH_ROWS = 20_000  # where many rows start from
 HESSIAN_ROWS, FULL_HESSIAN_CELLS = 4_000, 40
+RIDGE, RIDGES = 10.0, (1e6, 1e4, 1e3, 1e2, 10.0)
+ENOUGH = 20  # people per number of (B, b): with fewer it learns them by heart
+FEWEST_APART = 100  # people, for some of them to be held apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +51,11 @@ class Scaling:
 
 
 def fit_scaling(
-    Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = 10.0, seed: int = 0
+    Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = RIDGE, seed: int = 0
 ) -> Scaling:
     """(B, b) from rows Z (n, p) and the observed cell of each person, (n,) integers."""
     n, p = Z.shape
-    w, people = np.ones(n), float(n)
-    if weight is not None:
-        w = weight / weight.mean()
-        # A weight of two is two people; but weights that sum to one are not one person.
-        people = max(float(weight.sum()), n / float(np.mean(w**2)))
+    w, people = np.ones(n) if weight is None else weight / weight.mean(), _people(weight, n)
     cells = np.flatnonzero(np.bincount(cell, w, minlength=p) > 0)
     target = np.searchsorted(cells, cell)
     rng = np.random.default_rng(seed)
@@ -69,6 +69,13 @@ def fit_scaling(
         theta = _minimise(F[index], target[index], drawn, ridge / people, theta)
     theta = _minimise(F, target, w, ridge / people, theta)
     return Scaling(theta[:, 1:].T, theta[:, 0], cells, p)
+
+
+def _people(weight: np.ndarray | None, n: int) -> float:
+    """A weight of two is two people; but weights that sum to one are not one person."""
+    if weight is None:
+        return float(n)
+    return max(float(weight.sum()), n / float(np.mean((weight / weight.mean()) ** 2)))
 
 
 def _sample(target: np.ndarray, w: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -138,20 +145,68 @@ def _inverse_root(F: np.ndarray, w: np.ndarray, draw: np.ndarray, theta: np.ndar
     return np.stack(inverse)
 
 
+def calibrate(
+    Z: np.ndarray,
+    a: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    *,
+    aware: bool,
+    seed: int = 0,
+) -> tuple[tuple[Scaling, ...], np.ndarray]:
+    """The scalings for new people, and ẑ (n, A, m) of these.
+
+    Where there are few people for so many numbers, ẑ of each is by scalings that have not seen them, and ρ is the one
+    that does best in the first of the splits: else the rule, its certificate and the report would be too hopeful.
+    splits : (train, test) positions, every row in one test part.
+    """
+    n, A, m = Z.shape
+    asked = {"aware": aware, "seed": seed}
+    group = a if aware else None
+    numbers = A * m * (m + 1) if aware else A * m * (A * m + 1)
+    if not FEWEST_APART <= _people(weight, n) < ENOUGH * numbers:
+        scalings = fit_calibration(Z, a, y, weight, **asked)
+        return scalings, calibrated(scalings, Z, group)
+
+    def apart(train: np.ndarray, test: np.ndarray, ridge: float) -> np.ndarray:
+        w = None if weight is None else weight[train]
+        some = fit_calibration(Z[train], a[train], y[train], w, ridge=ridge, **asked)
+        return calibrated(some, Z[test], None if group is None else group[test])
+
+    def loss(ridge: float) -> float:
+        train, test = splits[0]
+        own = apart(train, test, ridge)[np.arange(len(test)), a[test], y[test]]
+        return -float(np.average(np.log(np.maximum(own, CLIP)), weights=None if weight is None else weight[test]))
+
+    ridge = min(RIDGES, key=loss)
+    out = np.empty_like(Z)
+    for train, test in splits:
+        out[test] = apart(train, test, ridge)
+    return fit_calibration(Z, a, y, weight, ridge=ridge, **asked), out
+
+
 def fit_calibration(
-    Z: np.ndarray, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, aware: bool, seed: int = 0
+    Z: np.ndarray,
+    a: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    *,
+    aware: bool,
+    ridge: float = RIDGE,
+    seed: int = 0,
 ) -> tuple[Scaling, ...]:
     """One scaling of the joint posterior Z (n, A, m); or, aware, one of P(Y | X, A=a) for each group a."""
     n, A, m = Z.shape
     with one_blas_thread():  # small matrices between passes: threads would cost more than they give
         if not aware:
-            return (fit_scaling(Z.reshape(n, A * m), a * m + y, weight, seed=seed),)
+            return (fit_scaling(Z.reshape(n, A * m), a * m + y, weight, ridge, seed),)
         members = [np.flatnonzero(a == group) for group in range(A)]
         # Where a class has hardly anybody, labels cannot say how likely it is: the model is left as it is.
         w = np.ones(n) if weight is None else weight
         known = [np.bincount(y[rows], w[rows], m).min() >= FEWEST for rows in members]
         return tuple(
-            fit_scaling(Z[rows, group], y[rows], None if weight is None else weight[rows], seed=seed)
+            fit_scaling(Z[rows, group], y[rows], None if weight is None else weight[rows], ridge, seed)
             if known[group]
             else Scaling(np.eye(m), np.zeros(m), np.arange(m), m)
             for group, rows in enumerate(members)
