@@ -147,8 +147,9 @@ def test_audit_tells_what_the_metrics_tell(file, table, tmp_path):
         assert f"{number:.4f}" in out
     assert "beyond, surely" in out and "3,000 people" in out
     written = pd.read_csv(out_file)
-    np.testing.assert_allclose(written["value"], found.table["value"])
-    np.testing.assert_allclose(written["lower"], found.table["lower"])
+    np.testing.assert_allclose(written["gap"], found.table["value"])
+    np.testing.assert_allclose(written["abs_gap_from"], found.table["lower"])
+    assert out.rstrip().endswith("FAIL: some gap is surely beyond 0.02 (exit 1)")
 
 
 def test_audit_of_a_fair_rule_ends_with_0(tmp_path):
@@ -255,6 +256,25 @@ def test_an_audit_at_the_tolerance_seldom_says_no(tmp_path, capsys):
     assert run("audit", path, "--label", "truth", "--group", "group", "--prediction", "answer", "--tolerance", 0) == 1
 
 
+def test_an_undecided_audit_fails_only_when_asked_to(tmp_path, capsys):
+    path = tmp_path / "few.csv"
+    people(n=120, bias=0.0, seed=1).to_csv(path, index=False)
+    asked = ["audit", path, *AUDIT, "--prediction", "answer", "--tolerance", 0.05]
+    assert run(*asked) == 0
+    assert "UNDECIDED: no gap is surely beyond 0.05" in capsys.readouterr().out
+    assert run(*asked, "--strict") == 1
+    assert "UNDECIDED" in capsys.readouterr().out
+    assert run("audit", path, *AUDIT, "--prediction", "answer", "--tolerance", 1, "--strict") == 0
+    assert "PASS: every gap is surely within 1" in capsys.readouterr().out
+
+
+def test_answers_that_nobody_has_as_label_are_noted(file, table, tmp_path, capsys):
+    path = tmp_path / "people.csv"
+    table.assign(answer=table["answer"].replace("mid", "none")).to_csv(path, index=False)
+    run("audit", path, *AUDIT, "--prediction", "answer")
+    assert "note: --prediction answer: nobody's label is none" in capsys.readouterr().err
+
+
 # -- bad tables -----------------------------------------------------------------------------------------------
 def write(path, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -269,7 +289,7 @@ def write(path, content):
         ("broken.csv", 'race,truth,answer\nA,high,low\n"A,high\n', "cannot be read as CSV"),
         ("long.csv", "race,truth,answer\nA,high,low\nA,high,low,high,low\n", "cannot be read as CSV"),
         ("trailing.csv", "race,truth,answer\nA,high,low,\nB,high,low,\n", "more fields than the header"),
-        ("one.csv", "race,truth,answer\nA,high,low\nA,low,low\n", "there is one group, 'A'"),
+        ("one.csv", "race,truth,answer\nA,high,low\nA,low,low\n", "there is one group; nothing to compare"),
         ("twice.csv", "race,truth,truth,answer\nA,high,low,low\n", "column 'truth' is there 2 times"),
         ("latin.csv", "race,truth,answer\nÁ,high,low\n".encode("latin-1"), "is not utf-8"),
         ("binary.csv", bytes(range(128, 256)) * 20, "is not utf-8"),
@@ -277,7 +297,12 @@ def write(path, content):
         ("people.csv.gz", "race,truth,answer\nA,high,low\n", "cannot be read as CSV"),
         ("other.csv", "race,truth\nA,high\n", "--prediction answer: there is no such column"),
         ("holes.csv", "race,truth,answer\nA,high,low\nB,,low\n", "column 'truth' is empty in 1 of 2 rows"),
-        ("types.csv", "race,truth,answer\nA,1,low\nB,2,high\n", "of another type"),
+        (
+            "types.csv",
+            "race,truth,answer\nA,1,low\nB,2,high\n",
+            "have no class in common (labels such as 1, answers such as 'low')",
+        ),
+        ("swapped.csv", "race,truth,answer\nA,high,A\nB,low,B\n", "are these the right columns?"),
     ],
 )
 def test_bad_tables_are_refused_in_one_line(tmp_path, capsys, name, content, message):
@@ -296,6 +321,28 @@ def test_latin_1_and_semicolons_can_be_said(tmp_path, capsys):
     said = ["--encoding", "latin-1", "--separator", ";", "--tolerance", 0.5]
     assert run("audit", path, *AUDIT, "--prediction", "answer", *said) == 0
     assert "Á" in capsys.readouterr().out
+    assert run("audit", path, *AUDIT, "--prediction", "answer", "--encoding", "latin-1") == 2
+    assert "Is it separated by ';'? Say --separator ';'." in capsys.readouterr().err
+
+
+def test_paths_are_looked_at_before_anything_heavy_is_imported(tmp_path):
+    look = (
+        "import sys; from optfair.cli.main import main; "
+        "print(main(['fit', 'absent.csv', '--label', 'y', '--group', 'g', '-o', 'm.skops']), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["2", "False"] and "absent.csv: there is no such file" in done.stderr
+
+
+def test_threads_are_calm_unless_the_user_says_otherwise(tmp_path):
+    look = (
+        "import os; from optfair.cli.main import main; main(['datasets', 'none']); "
+        "print([os.environ.get(name) for name in ('OPENBLAS_NUM_THREADS', 'OMP_WAIT_POLICY')])"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "OPENBLAS", "MKL"))}
+    for said, expected in (({}, "['1', 'PASSIVE']"), ({"OMP_NUM_THREADS": "2"}, "[None, None]")):
+        done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, env={**clean, **said})
+        assert done.stdout.strip() == expected
 
 
 @pytest.mark.parametrize(
@@ -306,7 +353,10 @@ def test_latin_1_and_semicolons_can_be_said(tmp_path, capsys):
         (["--outcome", "best"], "--outcome best: there is no such class; there are high, low, mid"),
         (["--group", "colour"], "--group colour: there is no such column"),
         (["--level", "2"], "level"),
-        (["--weight", "race"], "weight"),
+        (["--weight", "race"], "--weight race: holds texts"),
+        (["--group", "p_low"], "groups among 3000 rows; cut a number into a few bands"),
+        (["--decimal", ",,"], "must be one character"),
+        (["--encoding", "klingon"], "unknown encoding"),
         (["-o", "nowhere/gaps.csv"], "there is no folder nowhere"),
         (["-o", "gaps.docx"], "its name must end in"),
     ],

@@ -1059,7 +1059,7 @@ def test_the_report_of_the_people_fitted_on(blind):
     text = str(report)
     for part in (
         "OptFairPost, dp within 0.05 of overall, blind: 2 groups, 3 classes; 240 people fitted on, out of fold",
-        "Certificate (on z(x), out of fold)",
+        "Certificate (on z(x), the estimates of P(A, Y | X), out of fold)",
         "upper bound",
         "Prices (accuracy gained per unit of tolerance)",
         "Price of determinism",

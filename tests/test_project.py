@@ -72,7 +72,8 @@ INSIDE = {
         ["registry", "synthetic"],
     ],
     "cli": [
-        ["arguments", "console", "tables"],
+        ["arguments", "console", "paths"],
+        ["tables"],
         ["main", "pictures", "encoding"],
         ["audit", "datasets", "demo"],
         ["training"],

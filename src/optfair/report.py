@@ -74,7 +74,10 @@ class Report:
     def __str__(self) -> str:
         parts = [self.title, self._trust_text()]
         if self.seconds is not None and isinstance(self.rule, FairRule):
-            parts += [_section("Certificate (on z(x), out of fold)", self.rule.certificate), self._prices_text()]
+            parts += [
+                _section("Certificate (on z(x), the estimates of P(A, Y | X), out of fold)", self.rule.certificate),
+                self._prices_text(),
+            ]
             parts.append(_section("Price of determinism", self.rule.determinism))
         elif self.seconds is not None:
             parts += [_section("Training", self.rule), self._prices_text()]
@@ -101,7 +104,7 @@ class Report:
         if paid.empty:
             return "Prices: no constraint binds; the rule costs nothing."
         lines = [
-            f"  {row.criterion}{'' if row.group is None else f', {row.group!r}'}: {row.price:.4f}"
+            f"  {row.criterion}{'' if row.group is None else f', {_name(row.group)}'}: {row.price:.4f}"
             for row in paid.head(LINES).itertuples()
         ]
         unit = "accuracy gained"
@@ -150,12 +153,18 @@ class Report:
         if self.small.empty:
             return ""
         shown = [
-            f"{row.group!r}{'' if row.given is None else f', {row.given!r}'}: {row.n}"
+            f"{_name(row.group)}{'' if row.given is None else f', {_name(row.given)}'}: {row.n}"
             for row in self.small.head(SHOWN).itertuples()
         ]
         more = f"; and {len(self.small) - SHOWN} more" if len(self.small) > SHOWN else ""
         head = "Cells too small to judge: chance moves their rates by more than the tolerance (people)"
         return f"{head}: {'; '.join(shown)}{more}"
+
+
+def _name(value: Any) -> str:
+    """A group or a class as a reader would write it: 'A', 3, 'female × white'."""
+    value = " × ".join(map(str, value)) if isinstance(value, tuple) else value
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _section(head: str, content: Any) -> str:
@@ -164,9 +173,9 @@ def _section(head: str, content: Any) -> str:
 
 def _row(row: Any) -> str:
     parts = [str(row.criterion)]
-    parts += [f"{row.group!r}"] if row.group is not None else []
-    parts += [f"given {row.given!r}"] if row.given is not None else []
-    parts += [f"-> {row.outcome!r}"] if row.outcome is not None else []
+    parts += [_name(row.group)] if row.group is not None else []
+    parts += [f"given {_name(row.given)}"] if row.given is not None else []
+    parts += [f"-> {_name(row.outcome)}"] if row.outcome is not None else []
     return " ".join(parts)
 
 

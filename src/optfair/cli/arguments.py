@@ -75,6 +75,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     _add_groups(parser)
     _add_wish(parser, "dp", several=True)
     parser.add_argument("--weight", metavar="COLUMN", help="weight of each row")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless every gap is surely within the tolerance")
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the replicates behind the intervals (default: 0)")
     parser.add_argument("--rows", type=int, default=10, metavar="N", help="gaps shown (default: %(default)s)")
@@ -85,7 +86,11 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "fit", "fit a fair classifier to a table and save it")
     _add_training(parser)
     parser.add_argument("--method", choices=("post", "in"), default="post", help="post- or in-processing (post)")
-    parser.add_argument("--rounds", type=int, default=None, metavar="N", help="of --method in (default: 50)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of --method in (default: 50)")
+    parser.add_argument(
+        "--mixture", choices=("last_half", "all", "lp"), help="of the rounds of --method in (last_half)"
+    )
+    parser.add_argument("--held-out", type=float, metavar="SHARE", help="of those --method in measures on (default: 0)")
     parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="file of the model, e.g. model.skops")
 
 
@@ -147,6 +152,7 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=f"{TABLES}")
     parser.add_argument("--encoding", default="utf-8", help="of a CSV file (default: %(default)s)")
     parser.add_argument("--separator", help="of a CSV file (default: a comma; a tab for .tsv)")
+    parser.add_argument("--decimal", default=".", help="point of the numbers in a CSV file (default: %(default)s)")
 
 
 def _add_groups(parser: argparse.ArgumentParser) -> None:

@@ -15,23 +15,23 @@ import pandas as pd
 
 from optfair.cli.console import heading, plain, text_table
 from optfair.cli.main import DONE, NO
-from optfair.cli.tables import InputError, check_output, check_table_name, columns_of, pick, read_table, write_table
+from optfair.cli.tables import Format, InputError, check_table_name, columns_of, pick, read_table, shown, write_table
 from optfair.constraints import Constraint
+from optfair.errors import warn
 from optfair.metrics import GroupConfusion, ViolationInterval, group_confusion
 from optfair.report import small_cells
 
 MISSING = "(missing)"
+MOST_GROUPS = 1000
+IN_FILE = {"value": "gap", "n": "people", "lower": "abs_gap_from", "upper": "abs_gap_to"}
 
 
 def run(arguments: Namespace) -> int:
     """Read, count, ask, tell."""
     if arguments.output:
         check_table_name(arguments.output)
-        check_output(arguments.output, arguments.file)
     people = _read(arguments)
     confusion = people.confusion
-    if len(confusion.groups) < 2:
-        raise InputError(f"--group: there is one group, {plain(confusion.groups[0])!r}; nothing to compare.")
     wishes = [
         Constraint(
             name,
@@ -44,11 +44,18 @@ def run(arguments: Namespace) -> int:
     ]
     found = confusion.violation_interval(wishes, level=arguments.level, random_state=arguments.seed)
     summary = _by_criterion(confusion, wishes, found, arguments)
-    surely_beyond = found.lower > arguments.tolerance
     if arguments.output:
-        write_table(_flat(found.table), arguments.output)
+        write_table(_flat(found.table).rename(columns=IN_FILE), arguments.output)
     _tell(people, wishes, found, summary, arguments)
-    return NO if surely_beyond else DONE
+    if found.lower > arguments.tolerance:
+        verdict, code = f"FAIL: some gap is surely beyond {arguments.tolerance:g}", NO
+    elif found.upper <= arguments.tolerance:
+        verdict, code = f"PASS: every gap is surely within {arguments.tolerance:g}", DONE
+    else:
+        verdict = f"UNDECIDED: no gap is surely beyond {arguments.tolerance:g}, not all are surely within; more people"
+        verdict, code = f"{verdict} would tell", NO if arguments.strict else DONE
+    print(f"\n{verdict} (exit {code})")
+    return code
 
 
 class _People(NamedTuple):
@@ -60,8 +67,8 @@ class _People(NamedTuple):
 
 
 def _read(arguments: Namespace) -> _People:
-    reading = {"encoding": arguments.encoding, "separator": arguments.separator}
-    columns = columns_of(arguments.file, **reading)
+    form = Format.of(arguments)
+    columns = columns_of(arguments.file, form)
     label = pick([arguments.label], columns, "--label")[0]
     groups = pick(arguments.group, columns, "--group")
     weight = pick([arguments.weight] if arguments.weight else [], columns, "--weight")
@@ -71,7 +78,7 @@ def _read(arguments: Namespace) -> _People:
     else:
         answers = pick([arguments.prediction], columns, "--prediction")
     wanted = list(dict.fromkeys([label, *groups, *answers, *weight]))
-    table = read_table(arguments.file, wanted, **reading)
+    table = read_table(arguments.file, wanted, form=form)
     for name in dict.fromkeys([label, *answers, *weight]):
         if n := int(table[name].isna().sum()):
             raise InputError(
@@ -85,6 +92,11 @@ def _read(arguments: Namespace) -> _People:
     how = f"answers in column {answers[0]!r}"
     if arguments.scores:
         classes, prediction, how = _scored(table, label, mapping, arguments.decision)
+    else:
+        _check_answers(table[label], prediction)
+    _check_groups(group)
+    if weight and not pd.api.types.is_numeric_dtype(table[weight[0]]):
+        raise InputError(f"--weight {weight[0]}: holds texts, such as {table[weight[0]].iloc[0]!r}; needs numbers.")
     confusion = group_confusion(
         table[label],
         prediction,
@@ -93,6 +105,29 @@ def _read(arguments: Namespace) -> _People:
         classes=classes,
     )
     return _People(confusion, groups, how)
+
+
+def _check_answers(label: pd.Series, prediction: pd.Series) -> None:
+    """Labels and answers must be of one kind, and about the same classes."""
+    texts = [not pd.api.types.is_numeric_dtype(column) for column in (label, prediction)]
+    true, answered = set(label.unique()), set(prediction.unique())
+    if texts[0] != texts[1] or not true & answered:
+        raise InputError(
+            f"--label {label.name} and --prediction {prediction.name} have no class in common (labels such as "
+            f"{label.tolist()[0]!r}, answers such as {prediction.tolist()[0]!r}); are these the right columns?"
+        )
+    if strange := sorted(answered - true, key=str):
+        warn(f"--prediction {prediction.name}: nobody's label is {shown(strange, 5)}; right column?")
+
+
+def _check_groups(group: pd.DataFrame) -> None:
+    count, n = len(group.drop_duplicates()), len(group)
+    if count < 2:
+        raise InputError(f"--group {','.join(group.columns)}: there is one group; nothing to compare.")
+    if count > MOST_GROUPS or (count > 20 and count > n / 2):
+        raise InputError(
+            f"--group {','.join(group.columns)}: {count} groups among {n} rows; cut a number into a few bands."
+        )
 
 
 def _score_names(given: Sequence[str], columns: Sequence[str]) -> dict[str, str | None]:
@@ -185,7 +220,11 @@ def _by_criterion(
         floor = confusion.noise_floor(wish, level=arguments.level, random_state=arguments.seed)
         beyond = int((rows["lower"] > arguments.tolerance).sum())
         verdict = (
-            f"beyond, surely ({beyond} gaps)" if beyond else "within, surely" if high <= arguments.tolerance else ""
+            f"beyond, surely ({beyond} gap{'s' * (beyond > 1)})"
+            if beyond
+            else "within, surely"
+            if high <= arguments.tolerance
+            else ""
         )
         lines.append(
             {

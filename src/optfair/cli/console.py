@@ -38,6 +38,11 @@ def plain(value: object) -> object:
     return " × ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
+def status(text: str) -> None:
+    """What is being done now, where it is not part of the answer."""
+    print(f"... {text}", file=sys.stderr, flush=True)
+
+
 def shows_progress() -> bool:
     """Whether bars can be seen: on a terminal, with tqdm."""
     return sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None

@@ -9,7 +9,7 @@ import pandas as pd
 
 from optfair.cli.console import WIDTH, text_table
 from optfair.cli.main import DONE
-from optfair.cli.tables import InputError, check_output, check_table_name, write_table
+from optfair.cli.tables import InputError, check_table_name, write_table
 from optfair.datasets import Dataset, Entry, catalogue, entry, load, names, store
 from optfair.datasets.registry import where
 
@@ -26,7 +26,6 @@ def run(arguments: Namespace) -> int:
     known = entry(arguments.name)
     if arguments.output:
         check_table_name(arguments.output)
-        check_output(arguments.output)
     if arguments.download:
         if known.terms:
             print(known.terms)

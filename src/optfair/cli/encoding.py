@@ -5,6 +5,7 @@ The encoder is scikit-learn's ColumnTransformer with the columns by name, so tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -23,6 +24,9 @@ from optfair.labels import object_array
 NUMBERS, TEXTS = "numbers", "texts"
 RARE = 10  # a text that fewer people have is one of the rare ones, which are a level together
 MOST_LEVELS = 100
+LOOK_AT = 1000
+DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T].*)?$")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 ROW_NUMBERS_FROM = 20  # so many consecutive whole numbers, each once, count rows
 _OBJECTS = {"boolean": NUMBERS, "integer": NUMBERS, "floating": NUMBERS, "decimal": NUMBERS}
 _OBJECTS |= {"mixed-integer-float": NUMBERS, "string": TEXTS, "mixed-integer": TEXTS}
@@ -46,7 +50,8 @@ def find_schema(table: pd.DataFrame, categories: Collection[str] = ()) -> Schema
         column = table[name]
         kind = _kind(column)
         kind = TEXTS if name in categories else kind
-        useless = _useless(column, kind)
+        useless = _useless(column, kind) if name in categories or kind == NUMBERS else _no_category(column)
+        useless = useless or _useless(column, kind)
         if useless:
             warn(f"column {name!r} {useless}: left out of the features (--drop {name} silences this).")
         else:
@@ -171,6 +176,19 @@ def _wrong_type(column: pd.Series) -> InputError:
         f"column {column.name!r}: holds values of type {kind}, which are no feature as they are; make them numbers or "
         f"texts, or leave them out by --drop {column.name}."
     )
+
+
+def _no_category(column: pd.Series) -> str:
+    """Why texts are no categories but dates; numbers with decimal commas are an error."""
+    some = [value for value in column.dropna().head(LOOK_AT) if isinstance(value, str)]
+    if some and all(DECIMAL_COMMA.fullmatch(value.strip()) for value in some) and any("," in value for value in some):
+        raise InputError(
+            f"column {column.name!r}: holds numbers with decimal commas, such as {some[0]!r}; say --decimal ',' (or "
+            f"--category {column.name} if they are codes)."
+        )
+    if some and all(DATE.match(value.strip()) for value in some):
+        return f"holds dates, such as {some[0]!r}, and a date does not come again (make it an age or a month)"
+    return ""
 
 
 def _useless(column: pd.Series, kind: str) -> str:

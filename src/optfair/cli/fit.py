@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from typing import Any
 
-from optfair.cli.console import shows_progress
+from optfair.cli.console import shows_progress, status
 from optfair.cli.main import DONE
-from optfair.cli.tables import InputError, check_output
+from optfair.cli.tables import InputError
 from optfair.cli.training import Training, check_training, make_estimator, posterior_kind, read_training, wishes
 from optfair.decisions import new_key
 from optfair.errors import need_extra
@@ -22,11 +21,11 @@ from optfair.post import OptFairPost
 def run(arguments: Namespace) -> int:
     """Check, read, fit, save, tell."""
     need_extra("skops.io", "optfair fit")
-    inputs = [arguments.file, *([arguments.test] if arguments.test else [])]
-    check_output(arguments.output, *inputs)
-    check_output(f"{arguments.output}.key", *inputs)
-    if arguments.rounds is not None and (arguments.method != "in" or arguments.rounds < 1):
-        raise InputError(f"--rounds {arguments.rounds}: is for --method in, and at least 1.")
+    for name, value in _of_rounds(arguments).items():
+        if arguments.method != "in":
+            raise InputError(f"--{name.replace('_', '-')} {value}: is for --method in.")
+    if arguments.rounds is not None and arguments.rounds < 1:
+        raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
     check_training(arguments)
     training = read_training(arguments)
     model = _fitted(arguments, training)
@@ -44,12 +43,11 @@ def run(arguments: Namespace) -> int:
 def _fitted(arguments: Namespace, training: Training) -> Any:
     people, told = training.people, wishes(arguments, training.people)
     what = f"{arguments.estimator}, {len(people.y)} people, {people.X.shape[1]} features"
-    print(f"fitting ({what}) ...", file=sys.stderr)
+    status(f"fitting ({what})")
     if arguments.method == "in":
         # An aware learner sees the group as further columns of X.
         estimator = make_estimator(arguments.estimator, training.schema, arguments.seed, more=arguments.aware)
-        rounds = {} if arguments.rounds is None else {"rounds": arguments.rounds}
-        fair_in = OptFairIn(estimator, **told, **rounds, progress=shows_progress()).fit(**people.given)
+        fair_in = OptFairIn(estimator, **told, **_of_rounds(arguments), progress=shows_progress()).fit(**people.given)
         fair_in.set_params(progress=False)
         fair_in.training_ = replace(fair_in.training_, key=new_key(None))
         return fair_in
@@ -59,6 +57,12 @@ def _fitted(arguments: Namespace, training: Training) -> Any:
     # The seed is of the models alone: a key that anybody can guess would let people choose their answer.
     fair.rule_ = replace(fair.rule_, key=new_key(None))
     return fair
+
+
+def _of_rounds(arguments: Namespace) -> dict[str, Any]:
+    """What was said about in-processing."""
+    said = {name: getattr(arguments, name) for name in ("rounds", "mixture", "held_out")}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _tell(arguments: Namespace, model: Any) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from pathlib import Path
 
-from optfair.cli.console import heading, text_table
+from optfair.cli.console import heading, status, text_table
 from optfair.cli.main import DONE
 from optfair.cli.pictures import FORMATS, save_picture
-from optfair.cli.tables import InputError, check_output, check_table_name, write_table
+from optfair.cli.tables import InputError, check_table_name, write_table
 from optfair.cli.training import check_training, make_estimator, posterior_kind, read_training, wishes
 from optfair.errors import need_extra
 from optfair.path import Frontier
@@ -25,9 +24,7 @@ TEST = ["test_accuracy", "test_violation", "test_floor"]
 
 def run(arguments: Namespace) -> int:
     """Check, read, fit once, solve for every tolerance, tell, write."""
-    inputs = [arguments.file, *([arguments.test] if arguments.test else [])]
     check_table_name(arguments.output)
-    check_output(arguments.output, *inputs)
     if arguments.plot:
         _check_picture(arguments.plot)
     if arguments.points < 2:
@@ -35,16 +32,16 @@ def run(arguments: Namespace) -> int:
     check_training(arguments)
     training = read_training(arguments)
     people, test = training.people, training.test
-    print(f"fitting ({arguments.estimator}, {len(people.y)} people, {people.X.shape[1]} features) ...", file=sys.stderr)
+    status(f"fitting ({arguments.estimator}, {len(people.y)} people, {people.X.shape[1]} features)")
     estimator = make_estimator(arguments.estimator, training.schema, arguments.seed)
     kind = posterior_kind(arguments.estimator, people)
     model = OptFairPost(estimator, **wishes(arguments, people), posterior=kind).fit(**people.given)
-    print(f"solving for {arguments.points} tolerances ...", file=sys.stderr)
+    status(f"solving for {arguments.points} tolerances")
     judged = None if test is None else (test.X, test.y, test.groups, test.weight)
     found = model.frontier(arguments.points, test=judged)
     write_table(found.table, arguments.output)
     if arguments.plot:
-        _draw(found, Path(arguments.plot))
+        _draw(found, arguments)
     _tell(found, arguments)
     return DONE
 
@@ -52,15 +49,16 @@ def run(arguments: Namespace) -> int:
 def _check_picture(path: str) -> None:
     if Path(path).suffix.lower() not in FORMATS:
         raise InputError(f"--plot {path}: its name must end in {', '.join(FORMATS)}.")
-    check_output(path)
     need_extra("matplotlib", "--plot")
 
 
-def _draw(found: Frontier, path: Path) -> None:
+def _draw(found: Frontier, arguments: Namespace) -> None:
     need_extra("matplotlib", "--plot").use("Agg")  # no display is needed
     figure = need_extra("matplotlib.figure", "--plot").Figure(figsize=(6, 4), layout="constrained")
-    found.plot(figure.subplots())
-    save_picture(figure, path)
+    ax = found.plot(figure.subplots())
+    criteria = ", ".join(arguments.criterion or ["demographic_parity"])
+    ax.set_title(f"{arguments.label} by {', '.join(arguments.group)}: {criteria} ({arguments.reference})", fontsize=10)
+    save_picture(figure, arguments.plot)
 
 
 def _tell(found: Frontier, arguments: Namespace) -> None:

@@ -42,10 +42,10 @@ def draw_frontier(
     return figure
 
 
-def draw_rates(rates: Mapping[str, pd.DataFrame], title: str) -> Any:
+def draw_rates(rates: Mapping[str, pd.DataFrame], sizes: Mapping[str, int], title: str) -> Any:
     """P(Ŷ=j | a), a panel per rule: classes side by side, a bar per group, a line at the rate of everybody.
 
-    rates : name of the rule -> DataFrame (groups and "everybody", classes)
+    rates : name of the rule -> DataFrame (groups and "everybody", classes). sizes : people of each group.
     """
     pyplot = _pyplot()
     figure, panels = pyplot.subplots(1, len(rates), figsize=(5.4 * len(rates), 4.2), sharey=True, layout="constrained")
@@ -54,7 +54,13 @@ def draw_rates(rates: Mapping[str, pd.DataFrame], title: str) -> Any:
         place, width = np.arange(len(table.columns)), 0.8 / len(groups)
         for k, group in enumerate(groups):
             left = place - 0.4 + (k + 0.5) * width
-            ax.bar(left, table.loc[group], 0.92 * width, color=COLOURS[k % len(COLOURS)], label=str(group))
+            ax.bar(
+                left,
+                table.loc[group],
+                0.92 * width,
+                color=COLOURS[k % len(COLOURS)],
+                label=f"{group} ({sizes[group]:,})",
+            )
         ax.hlines(
             table.loc["everybody"],
             place - 0.42,

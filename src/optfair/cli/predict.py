@@ -11,9 +11,10 @@ import pandas as pd
 
 from optfair.cli.encoding import Schema, as_texts, features, note_unseen, schema_of
 from optfair.cli.main import DONE
+from optfair.cli.paths import CSV, PARQUET
 from optfair.cli.tables import (
+    Format,
     InputError,
-    check_output,
     check_table_name,
     columns_of,
     pick,
@@ -31,10 +32,9 @@ def run(arguments: Namespace) -> int:
     """Load, read, answer, write."""
     need_extra("skops.io", "optfair predict")
     check_table_name(arguments.output)
-    check_output(arguments.output, arguments.file, arguments.model)
     model = _load(arguments.model, arguments.trust)
-    reading = {"encoding": arguments.encoding, "separator": arguments.separator}
-    names = columns_of(arguments.file, **reading)
+    form = Format.of(arguments)
+    names = columns_of(arguments.file, form)
     new = [ANSWER]
     if arguments.probabilities:
         new += [f"{PROBABILITY}{name}" for name in model.classes_.tolist()]
@@ -52,14 +52,14 @@ def run(arguments: Namespace) -> int:
             f"{arguments.file}: has no column {shown(absent)}, which the model reads; it has {shown(names)}."
         )
     texts = [*(schema.texts if schema is not None else []), *_text_groups(model, groups), *keys]
-    table = read_table(arguments.file, list(dict.fromkeys([*needed, *groups, *keys])), texts=texts, **reading)
+    table = read_table(arguments.file, list(dict.fromkeys([*needed, *groups, *keys])), texts=texts, form=form)
     answers = _answers(model, table, schema, needed, groups, keys, new)
     if not arguments.only:  # the other columns as they are written
-        given = read_table(arguments.file, verbatim=True, **reading)
+        given = read_table(arguments.file, verbatim=True, form=form)
         answers = pd.concat([given, answers], axis=1)
-    write_table(answers, arguments.output)
+    write_table(answers, arguments.output, form)
     counts = answers[ANSWER].value_counts()
-    shares = shown([f"{name} {count / len(answers):.1%}" for name, count in counts.items()], 10)
+    shares = shown([f"{name}: {count / len(answers):.1%}" for name, count in counts.items()], 10)
     print(f"Wrote {arguments.output}: {len(answers)} people, column {ANSWER!r} ({shares})")
     return DONE
 
@@ -147,7 +147,8 @@ def _load(path: str, trusted: Iterable[str]) -> Any:
         model = load_model(path, trusted=trusted)
     except ModelFileError as error:
         if "not trusted" not in str(error):
-            raise
+            swapped = " Are MODEL and FILE swapped?" if path.lower().endswith((*CSV, *PARQUET)) else ""
+            raise InputError(f"{error}{swapped}") from None
         unknown = [name for name in untrusted_types(path) if name not in trusted]
         options = " ".join(f"--trust {name}" for name in unknown)
         raise InputError(

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import csv
 import os
+from argparse import Namespace
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from optfair.cli.paths import COMPRESSED, InputError, check_input, check_output, kind_of
 from optfair.errors import need_extra
 from optfair.files import replacing
 
-CSV, PARQUET = (".csv", ".tsv"), (".parquet", ".pq")
-COMPRESSED = (".gz", ".bz2", ".xz")
 # A CSV takes about this many times its size in memory while it is read (texts more, numbers less).
 CSV_IN_MEMORY, PARQUET_IN_MEMORY = 3.0, 6.0
+UNREADABLE = (ValueError, pd.errors.ParserWarning, LookupError, OSError, EOFError, csv.Error)
 
 
-class InputError(ValueError):
-    """Something the user gave is wrong; the message says what and how to mend it."""
+class Format(NamedTuple):
+    """How a CSV is written. separator : None for a comma, or a tab in .tsv."""
+
+    encoding: str = "utf-8"
+    separator: str | None = None
+    decimal: str = "."
+
+    @classmethod
+    def of(cls, arguments: Namespace) -> Format:
+        """As told on the command line."""
+        if len(arguments.decimal) != 1 or (arguments.separator is not None and not arguments.separator):
+            raise InputError("--decimal and --separator: must be one character.")
+        return cls(arguments.encoding, arguments.separator, arguments.decimal)
+
+    def between(self, file: Path) -> str:
+        """What separates the cells of a file."""
+        return self.separator or ("\t" if ".tsv" in [suffix.lower() for suffix in file.suffixes] else ",")
+
+
+USUAL = Format()
 
 
 def read_table(
@@ -29,38 +48,34 @@ def read_table(
     *,
     texts: Collection[str] = (),
     verbatim: bool = False,
-    encoding: str = "utf-8",
-    separator: str | None = None,
+    form: Format = USUAL,
 ) -> pd.DataFrame:
     """The table in a file, or these columns of it.
 
     texts : columns that are not read as numbers, "007" stays "007". verbatim : every cell of a CSV as it is written,
     "NA" too, to be handed on.
     """
-    file = _existing(path)
-    kind = _kind(file)
+    kind, file = kind_of(path), Path(path)
+    check_input(path)
     _check_memory(file, kind)
-    if kind == "parquet":
-        table = _read_parquet(file, columns)
-    else:
-        table = _read_csv(file, columns, texts, verbatim, encoding, separator)
+    table = _read_parquet(file, columns) if kind == "parquet" else _read_csv(file, columns, texts, verbatim, form)
     if len(table) == 0:
         raise InputError(f"{path}: has a header but no rows.")
     return table
 
 
-def columns_of(path: str, *, encoding: str = "utf-8", separator: str | None = None) -> list[str]:
+def columns_of(path: str, form: Format = USUAL) -> list[str]:
     """The names of the columns, without reading the rows."""
-    file = _existing(path)
-    if _kind(file) == "parquet":
+    kind, file = kind_of(path), Path(path)
+    check_input(path)
+    if kind == "parquet":
         return [str(name) for name in _parquet(file).schema_arrow.names]
-    return _header(file, encoding, separator or _usual_separator(file))
+    return _header(file, form)
 
 
-def write_table(table: pd.DataFrame, path: str) -> None:
+def write_table(table: pd.DataFrame, path: str, form: Format = USUAL) -> None:
     """Write a table to a file that is whole, or not there."""
-    file = Path(path)
-    kind = _kind(file)
+    kind, file = kind_of(path), Path(path)
     check_output(path)
     with replacing(file) as temporary:
         if kind == "parquet":
@@ -68,26 +83,13 @@ def write_table(table: pd.DataFrame, path: str) -> None:
             table.to_parquet(temporary, index=False)
         else:
             compression: Any = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}.get(file.suffix.lower())
-            table.to_csv(temporary, index=False, sep=_usual_separator(file), compression=compression)
-
-
-def check_output(path: str, *inputs: str) -> None:
-    """Before long work: can this file be written, and is it not one that is read?"""
-    file = Path(path)
-    if not file.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {file.parent}; make it first.")
-    if file.is_dir():
-        raise InputError(f"{path}: is a folder; give the name of a file.")
-    if not os.access(file.parent, os.W_OK):
-        raise InputError(f"{path}: the folder {file.parent} cannot be written to.")
-    for given in inputs:
-        if file.exists() and Path(given).exists() and os.path.samefile(file, given):
-            raise InputError(f"{path}: is the file that is read; write to another.")
+            told: Any = {"sep": form.between(file), "encoding": form.encoding, "decimal": form.decimal}
+            table.to_csv(temporary, index=False, compression=compression, **told)
 
 
 def check_table_name(path: str) -> None:
     """Before long work: is this the name of a table?"""
-    if _kind(Path(path)) == "parquet":
+    if kind_of(path) == "parquet":
         need_extra("pyarrow", "writing Parquet")
 
 
@@ -98,7 +100,9 @@ def pick(given: Sequence[str] | None, columns: Sequence[str], option: str) -> li
         parts = [name] if name in columns else [part.strip() for part in name.split(",")]
         for part in parts:
             if part not in columns:
-                raise InputError(f"{option} {part}: there is no such column; the table has {shown(columns)}.")
+                other = next((mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]), None)
+                hint = f" Is it separated by {other!r}? Say --separator {other!r}." if other else ""
+                raise InputError(f"{option} {part}: there is no such column; the table has {shown(columns)}.{hint}")
             if part not in found:
                 found.append(part)
     return found
@@ -108,33 +112,6 @@ def shown(names: Sequence[Any], most: int = 20) -> str:
     """A list in words, cut when it is long."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
-
-
-def _existing(path: str) -> Path:
-    """The file of a table, which is there and not empty."""
-    file = Path(path)
-    _kind(file)
-    if file.is_dir():
-        raise InputError(f"{path}: is a folder; give a file.")
-    if not file.exists():
-        raise InputError(f"{path}: there is no such file.")
-    if file.stat().st_size == 0:
-        raise InputError(f"{path}: the file is empty.")
-    return file
-
-
-def _kind(file: Path) -> str:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    last = suffixes[-1] if suffixes else ""
-    if last in PARQUET:
-        return "parquet"
-    if last in CSV or (last in COMPRESSED and suffixes[-2:-1] and suffixes[-2] in CSV):
-        return "csv"
-    raise InputError(f"{file}: its name must end in {', '.join(CSV + PARQUET)}, or .csv with {', '.join(COMPRESSED)}.")
-
-
-def _usual_separator(file: Path) -> str:
-    return "\t" if ".tsv" in [suffix.lower() for suffix in file.suffixes] else ","
 
 
 def _check_memory(file: Path, kind: str) -> None:
@@ -152,15 +129,16 @@ def _check_memory(file: Path, kind: str) -> None:
         )
 
 
-def _header(file: Path, encoding: str, separator: str) -> list[str]:
+def _header(file: Path, form: Format) -> list[str]:
     """Names as written: pandas would rename repeated ones without a word."""
+    told: Any = {"encoding": form.encoding, "sep": form.between(file)}
     try:
-        line = pd.read_csv(file, header=None, nrows=1, dtype=str, encoding=encoding, sep=separator, na_filter=False)
+        line = pd.read_csv(file, header=None, nrows=1, dtype=str, na_filter=False, **told)
     except pd.errors.EmptyDataError:
         raise InputError(f"{file}: the file is empty.") from None
     except UnicodeError:
-        raise InputError(f"{file}: is not {encoding}; say its --encoding, e.g. latin-1.") from None
-    except (pd.errors.ParserError, OSError, EOFError, ValueError, csv.Error) as error:
+        raise InputError(f"{file}: is not {form.encoding}; say its --encoding, e.g. latin-1.") from None
+    except UNREADABLE as error:
         raise InputError(f"{file}: cannot be read as CSV ({error}).") from None
     names = [str(name) for name in line.iloc[0]]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -174,11 +152,9 @@ def _read_csv(
     columns: Sequence[str] | None,
     texts: Collection[str],
     verbatim: bool,
-    encoding: str,
-    separator: str | None,
+    form: Format,
 ) -> pd.DataFrame:
-    separator = separator or _usual_separator(file)
-    names = _header(file, encoding, separator)
+    names = _header(file, form)
     _check_columns(file, columns, names)
     wanted = names if columns is None else list(columns)
     try:
@@ -186,13 +162,22 @@ def _read_csv(
             file,
             dtype=str if verbatim else {name: str for name in texts if name in wanted},
             na_filter=not verbatim,
-            encoding=encoding,
-            sep=separator,
+            encoding=form.encoding,
+            sep=form.between(file),
+            decimal=form.decimal,
             low_memory=False,
         )
     except UnicodeError:
-        raise InputError(f"{file}: is not {encoding} throughout; say its --encoding, e.g. latin-1.") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, OSError, EOFError, ValueError, csv.Error) as error:
+        raise InputError(f"{file}: is not {form.encoding} throughout; say its --encoding, e.g. latin-1.") from None
+    except (
+        pd.errors.ParserError,
+        pd.errors.ParserWarning,
+        LookupError,
+        OSError,
+        EOFError,
+        ValueError,
+        csv.Error,
+    ) as error:
         raise InputError(f"{file}: cannot be read as CSV ({str(error).strip()}).") from None
     if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
         raise InputError(f"{file}: its lines have more fields than the header has names ({len(names)}).")

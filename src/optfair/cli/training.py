@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from optfair.cli.audit import outcomes_of
 from optfair.cli.encoding import Schema, features, find_schema, make_encoder
-from optfair.cli.tables import InputError, columns_of, pick, read_table, shown
+from optfair.cli.tables import Format, InputError, columns_of, pick, read_table, shown
 from optfair.constraints import as_constraints
 from optfair.errors import need_extra, warn
 
@@ -65,8 +65,8 @@ def check_training(arguments: Namespace) -> None:
 
 def read_training(arguments: Namespace) -> Training:
     """The tables, checked."""
-    reading = {"encoding": arguments.encoding, "separator": arguments.separator}
-    names = columns_of(arguments.file, **reading)
+    form = Format.of(arguments)
+    names = columns_of(arguments.file, form)
     label = pick([arguments.label], names, "--label")[0]
     groups = pick(arguments.group, names, "--group")
     weight = pick([arguments.weight] if arguments.weight else [], names, "--weight")
@@ -76,7 +76,7 @@ def read_training(arguments: Namespace) -> Training:
     categories = pick(arguments.category, names, "--category")
     candidates = [name for name in names if name not in others]
     wanted = list(dict.fromkeys([*candidates, label, *groups, *weight]))
-    table = read_table(arguments.file, wanted, texts=categories, **reading)
+    table = read_table(arguments.file, wanted, texts=categories, form=form)
     _check_label(table[label], arguments.file)
     schema = find_schema(table[candidates], categories)
     columns = label, groups, weight
@@ -84,7 +84,7 @@ def read_training(arguments: Namespace) -> Training:
     test = None
     if arguments.test is not None:
         texts = [*schema.texts, *(name for name in (label, *groups) if pd.api.types.is_string_dtype(table[name]))]
-        more = read_table(arguments.test, [*schema.columns, label, *groups, *weight], texts=texts, **reading)
+        more = read_table(arguments.test, [*schema.columns, label, *groups, *weight], texts=texts, form=form)
         test = _people(more, schema, columns, arguments, arguments.test)
     elif arguments.test_size is not None:
         order = np.random.default_rng(arguments.seed).permutation(len(table))

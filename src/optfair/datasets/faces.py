@@ -77,7 +77,7 @@ def celeba(
         X = table[rest].astype(np.float32).reset_index(drop=True)
         done = f"The {len(rest)} attributes that are neither label nor sensitive, 1 or 0; no pictures. {chosen}"
         return Loaded(X, _classes(table, wanted), _celeba_groups(table, groups), done)
-    need_extra("torch", f"load({request.entry.name!r}) with images")
+    need_extra("torch", f"load({request.entry.name!r}) with images (images=False does without)")
     table = _celeba_attributes(request)
     names, open_pictures, stand_in = _celeba_pictures(request)
     there = table.index.isin(names)

@@ -54,6 +54,8 @@ class Certificate:
         shown = ", ".join(
             "–" if t is None else f"{t:g}" for t in (tolerance if isinstance(tolerance, tuple) else (tolerance,))
         )
+        if "bounds moved" in self.status:
+            shown += ", of bounds that labels have moved (see status)"
         lines = [("accuracy", f"{self.accuracy:.6f}")]
         if abs(self.value - self.accuracy) > 1e-9:
             lines.append(("value", f"{self.value:.6f}"))

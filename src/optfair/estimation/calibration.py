@@ -162,16 +162,15 @@ def calibrate(
     splits : (train, test) positions, every row in one test part.
     """
     n, A, m = Z.shape
-    asked = {"aware": aware, "seed": seed}
     group = a if aware else None
     numbers = A * m * (m + 1) if aware else A * m * (A * m + 1)
     if not FEWEST_APART <= _people(weight, n) < ENOUGH * numbers:
-        scalings = fit_calibration(Z, a, y, weight, **asked)
+        scalings = fit_calibration(Z, a, y, weight, aware=aware, seed=seed)
         return scalings, calibrated(scalings, Z, group)
 
     def apart(train: np.ndarray, test: np.ndarray, ridge: float) -> np.ndarray:
         w = None if weight is None else weight[train]
-        some = fit_calibration(Z[train], a[train], y[train], w, ridge=ridge, **asked)
+        some = fit_calibration(Z[train], a[train], y[train], w, aware=aware, ridge=ridge, seed=seed)
         return calibrated(some, Z[test], None if group is None else group[test])
 
     def loss(ridge: float) -> float:
@@ -183,7 +182,7 @@ def calibrate(
     out = np.empty_like(Z)
     for train, test in splits:
         out[test] = apart(train, test, ridge)
-    return fit_calibration(Z, a, y, weight, ridge=ridge, **asked), out
+    return fit_calibration(Z, a, y, weight, aware=aware, ridge=ridge, seed=seed), out
 
 
 def fit_calibration(
