@@ -89,4 +89,4 @@ def test_a_folder_that_cannot_be_made(tmp_path, capsys):
     assert main(["demo", "-o", str(tmp_path / "file")]) == 2
     assert "file" in capsys.readouterr().err
     assert main(["demo", "-o", str(tmp_path / "new"), "--people", "0"]) == 2
-    assert "rows=0" in capsys.readouterr().err and not (tmp_path / "new").exists()
+    assert "--people 0: must be at least 2000" in capsys.readouterr().err and not (tmp_path / "new").exists()

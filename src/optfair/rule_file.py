@@ -128,10 +128,17 @@ def write_with_key(path: Path, content: bytes, key: bytes | None) -> None:
     """Write a file, and the secret key beside it as ``path`` + ".key", readable by the owner only."""
     beside = _key_path(path)
     line = b"" if key is None else f"{key_fingerprint(key)} {key.hex()}\n".encode()
+    old = beside.read_bytes() if line and beside.exists() else b""
     if line:
         # The old rule's key stays until the new rule is in place: at no moment is a rule without its key.
-        write_atomically(beside, line + (beside.read_bytes() if beside.exists() else b""), mode=0o600)
-    write_atomically(path, content)
+        write_atomically(beside, line + old, mode=0o600)
+    try:
+        write_atomically(path, content)
+    except BaseException:
+        if line and not old:
+            with suppress(OSError):
+                beside.unlink()  # the key of nothing
+        raise
     if line:
         write_atomically(beside, line, mode=0o600)
 

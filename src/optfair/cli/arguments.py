@@ -51,8 +51,8 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         commands,
         "audit",
         "measure the gaps between groups of the answers in a table",
-        "Each comes with its\ninterval and noise floor. Exit 1 if the simultaneous lower bound of some gap is "
-        "beyond the tolerance.",
+        "The people must not\nbe those the model was fitted on. Each gap comes with its interval and noise floor. Exit "
+        "1 if the\nsimultaneous lower bound of some gap is beyond the tolerance.",
     )
     _add_table(parser)
     parser.add_argument("--label", required=True, metavar="COLUMN", help="the true class")
@@ -74,7 +74,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     )
     _add_groups(parser)
     _add_wish(parser, "dp", several=True)
-    parser.add_argument("--weight", metavar="COLUMN", help="weight of each row")
+    parser.add_argument("--weight", metavar="COLUMN", help="weight of each row, such as that of a survey")
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every gap is surely within the tolerance")
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the replicates behind the intervals (default: 0)")
@@ -120,7 +120,8 @@ def _add_datasets(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "datasets", "list the data sets: what there is, where it is, how to get it")
     parser.add_argument("name", nargs="?", metavar="NAME", help="describe this one")
     parser.add_argument("--download", action="store_true", help="get NAME if it is not here")
-    parser.add_argument("-o", "--output", metavar="OUT", help=f"write NAME as a table: {TABLES}")
+    parser.add_argument("-o", "--output", metavar="OUT", help=f"write NAME as a table (got if need be): {TABLES}")
+    parser.add_argument("--test", metavar="OUT2", help="where a random 30 %% of the people go instead")
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +141,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--category", metavar="COLUMN", action="append", default=[], help="its numbers are names (codes), not amounts"
     )
-    parser.add_argument("--weight", metavar="COLUMN", help="weight of each row")
+    parser.add_argument("--weight", metavar="COLUMN", help="weight of each row; whole numbers count people")
     parser.add_argument("--aware", action="store_true", help="use the group at prediction too")
     test = parser.add_mutually_exclusive_group()
     test.add_argument("--test", metavar="FILE", help="judge on these people")

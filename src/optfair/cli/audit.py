@@ -30,6 +30,8 @@ def run(arguments: Namespace) -> int:
     """Read, count, ask, tell."""
     if arguments.output:
         check_table_name(arguments.output)
+    if arguments.rows < 0:
+        raise InputError(f"--rows {arguments.rows}: must be at least 0.")
     people = _read(arguments)
     confusion = people.confusion
     wishes = [
@@ -40,8 +42,9 @@ def run(arguments: Namespace) -> int:
             outcomes=outcomes_of(arguments.outcome, confusion.classes),
             attributes=arguments.attributes,
         )
-        for name in dict.fromkeys(arguments.criterion or ["dp"])
+        for name in arguments.criterion or ["dp"]
     ]
+    wishes = list({wish.criterion: wish for wish in wishes}.values())  # "dp" and "demographic_parity" are one
     found = confusion.violation_interval(wishes, level=arguments.level, random_state=arguments.seed)
     summary = _by_criterion(confusion, wishes, found, arguments)
     if arguments.output:
@@ -78,7 +81,8 @@ def _read(arguments: Namespace) -> _People:
     else:
         answers = pick([arguments.prediction], columns, "--prediction")
     wanted = list(dict.fromkeys([label, *groups, *answers, *weight]))
-    table = read_table(arguments.file, wanted, form=form)
+    names = [label, *groups, *([] if arguments.scores else answers)]
+    table = read_table(arguments.file, wanted, names=names, form=form)
     for name in dict.fromkeys([label, *answers, *weight]):
         if n := int(table[name].isna().sum()):
             raise InputError(
@@ -160,6 +164,8 @@ def _scored(
             f"--scores: no column for class {absent[0]!r} of {label!r} (columns {columns}); call the columns as the "
             "classes, with one prefix or none, or say CLASS=COLUMN."
         )
+    if all(isinstance(value, bool | np.bool_) for value in known.values()):
+        known |= {"True": True, "False": False}
     numbers = all(
         isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in known.values()
     )

@@ -13,28 +13,38 @@ from optfair.cli.tables import InputError, check_table_name, write_table
 from optfair.datasets import Dataset, Entry, catalogue, entry, load, names, store
 from optfair.datasets.registry import where
 
+TEST_SHARE = 0.3
+
 
 def run(arguments: Namespace) -> int:
     """The list; or one data set: described, downloaded, written to a table."""
     if arguments.name is None:
-        if arguments.output or arguments.download:
+        if arguments.output or arguments.download or arguments.test:
             raise InputError("NAME: missing; say which data set to download or write.")
         _tell_all()
         return DONE
     if arguments.name not in names():
         raise InputError(f"{arguments.name}: there is no such data set; there are {', '.join(names())}.")
     known = entry(arguments.name)
-    if arguments.output:
-        check_table_name(arguments.output)
+    for path in filter(None, (arguments.output, arguments.test)):
+        check_table_name(path)
+    if arguments.test and not arguments.output:
+        raise InputError("--test: goes with -o, where the other people are written.")
     if arguments.download:
         if known.terms:
             print(known.terms)
+        if not known.files:
+            print(f"{known.name}: nothing to download; it is {where(known)}.")
         for file in known.files:
             print(store.obtain(file))
     if arguments.output:
         data = load(known.name, **({"images": False} if known.name == "celeba" else {}))
-        write_table(as_table(data), arguments.output)
-        print(f"{arguments.output}: {len(data):,} people; label {data.y.name!r}, groups {_group_columns(data)}")
+        parts = {arguments.output: data}
+        if arguments.test:
+            parts = dict(zip((arguments.output, arguments.test), data.split(1 - TEST_SHARE), strict=True))
+        for path, part in parts.items():
+            write_table(as_table(part), path)
+            print(f"{path}: {len(part):,} people; label {data.y.name!r}, groups {_group_columns(data)}")
     if not (arguments.download or arguments.output):
         _describe(known)
     return DONE

@@ -23,7 +23,7 @@ from optfair import metrics
 from optfair.cli.console import Transcript, plain, shows_progress, status, text_table
 from optfair.cli.main import DONE
 from optfair.cli.pictures import draw_frontier, draw_rates, save_picture
-from optfair.cli.tables import write_table
+from optfair.cli.tables import InputError, write_table
 from optfair.datasets import Dataset, load
 from optfair.errors import need_extra
 from optfair.files import write_atomically
@@ -34,7 +34,7 @@ from optfair.post import OptFairPost
 
 CRITERION, TOLERANCE, POINTS = "dp", 0.02, 20
 IN_TOLERANCES, IN_ROUNDS = (0.1, 0.05, 0.02), 20
-TRAIN_SHARE = 0.6
+TRAIN_SHARE, FEWEST = 0.6, 2000
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ def run(arguments: Namespace) -> int:
     """All of it; what is printed is also written to report.txt."""
     need_extra("matplotlib", "optfair demo")
     need_extra("skops", "optfair demo")
+    if arguments.people is not None and arguments.people < FEWEST:
+        raise InputError(f"--people {arguments.people}: must be at least {FEWEST}.")
     clock, say = time.perf_counter(), Transcript()
     data = load("adult-occupation", rows=arguments.people, random_state=arguments.seed)
     folder = Path(arguments.output)

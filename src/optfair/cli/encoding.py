@@ -17,7 +17,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from optfair.cli.tables import InputError
+from optfair.cli.tables import InputError, shown
 from optfair.errors import warn
 from optfair.labels import object_array
 
@@ -100,6 +100,14 @@ def note_unseen(model: Any, X: pd.DataFrame) -> None:
     one_hot = encoder.named_transformers_[TEXTS]
     for name, levels in zip(one_hot.feature_names_in_, one_hot.categories_, strict=True):
         unseen = X[name][X[name].notna() & ~X[name].isin(levels)]
+        holes = int(X[name].isna().sum())
+        if holes and not any(level is None or level != level for level in levels):
+            warn(f"column {name!r}: is missing in {holes} of {len(X)} rows, and never was when the model was fitted.")
+        if len(unseen) == len(X):
+            raise InputError(
+                f"column {name!r}: the model has seen none of its texts, such as {unseen.iloc[0]!r} (it knows "
+                f"{shown([level for level in levels if isinstance(level, str)], 5)}); is it written in another way?"
+            )
         if len(unseen):
             warn(
                 f"column {name!r}: {len(unseen)} of {len(X)} rows hold texts that the model has not seen, such as "
@@ -118,7 +126,8 @@ def as_texts(column: pd.Series) -> pd.Series:
 
 
 def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    text = str(value)
+    return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:

@@ -7,8 +7,9 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO
 
 from optfair.cli.arguments import make_parser
 from optfair.cli.paths import check_paths
@@ -24,19 +25,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has said what is wrong, or printed the help
         return int(stop.code or 0)
     command = arguments.command
-    with warnings.catch_warnings():
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no "×" shows "?"
+    with warnings.catch_warnings(), redirect_stdout(_Listener(sys.stdout)):
         warnings.simplefilter("default")
         warnings.showwarning = _Notes()
         try:
             check_paths(arguments)
             _calm_threads()
-            return importlib.import_module(f"optfair.cli.{command}").run(arguments)
+            code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
+            sys.stdout.flush()  # here, where what goes wrong is told
+            return code
         except InfeasibleError as error:
             return _say(command, error, NO)
         except (ValueError, OSError, ImportError, MemoryError) as error:
-            if isinstance(error, BrokenPipeError):  # `optfair ... | head` has seen enough
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                return DONE
             return _say(command, error, BAD_INPUT)
         except KeyboardInterrupt:
             return _say(command, "interrupted", INTERRUPTED)
@@ -63,6 +66,32 @@ def _say(command: str, error: BaseException | str, code: int) -> int:
         text = f"{error.filename}: {error.strerror}"
     print(f"optfair {command}: {' '.join(text.split())}", file=sys.stderr)
     return code
+
+
+class _Listener:
+    """stdout; where nobody listens any more (`optfair ... | head`) the command goes on, and its exit code counts."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._without_listener():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._without_listener():
+            self._stream.flush()
+
+    @contextmanager
+    def _without_listener(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 class _Notes:

@@ -18,11 +18,13 @@ def check_paths(arguments: Namespace) -> None:
     """The files that a command names."""
     if arguments.command == "demo":
         return  # it reads no file, and makes its folder
-    tables = [path for name in ("file", "test") if (path := getattr(arguments, name, None))]
+    read = () if arguments.command == "datasets" else ("file", "test")
+    tables = [path for name in read if (path := getattr(arguments, name, None))]
     models = [arguments.model] if "model" in arguments else []
     if arguments.output and arguments.command != "fit":
         kind_of(arguments.output)
-    written = [path for name in ("output", "plot") if (path := getattr(arguments, name, None))]
+    to_write = ("output", "test") if arguments.command == "datasets" else ("output", "plot")
+    written = [path for name in to_write if (path := getattr(arguments, name, None))]
     for path in written:
         check_output(path, *models, *tables)
     if arguments.command == "fit":

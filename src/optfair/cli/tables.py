@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
-import os
+import gzip
+import lzma
+import re
 from argparse import Namespace
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from optfair.cli.paths import COMPRESSED, InputError, check_input, check_output, kind_of
@@ -47,18 +51,25 @@ def read_table(
     columns: Sequence[str] | None = None,
     *,
     texts: Collection[str] = (),
+    names: Collection[str] = (),
     verbatim: bool = False,
     form: Format = USUAL,
 ) -> pd.DataFrame:
     """The table in a file, or these columns of it.
 
-    texts : columns that are not read as numbers, "007" stays "007". verbatim : every cell of a CSV as it is written,
+    texts : columns that are not read as numbers, "007" stays "007". names : columns of labels and groups, which are
+    numbers only where no two texts would become one ("1" and "01"). verbatim : every cell of a CSV as it is written,
     "NA" too, to be handed on.
     """
     kind, file = kind_of(path), Path(path)
     check_input(path)
     _check_memory(file, kind)
-    table = _read_parquet(file, columns) if kind == "parquet" else _read_csv(file, columns, texts, verbatim, form)
+    if kind == "parquet":
+        table = _read_parquet(file, columns, names)
+    else:
+        table = _read_csv(file, columns, {*texts, *names}, verbatim, form)
+    for name in names:
+        table[name] = _settled(table[name], form)
     if len(table) == 0:
         raise InputError(f"{path}: has a header but no rows.")
     return table
@@ -69,7 +80,9 @@ def columns_of(path: str, form: Format = USUAL) -> list[str]:
     kind, file = kind_of(path), Path(path)
     check_input(path)
     if kind == "parquet":
-        return [str(name) for name in _parquet(file).schema_arrow.names]
+        found = [str(name) for name in _parquet(file).schema_arrow.names]
+        # What pandas calls the numbers of rows that it kept: no column of the user's.
+        return _once(file, [name for name in found if not re.fullmatch(r"__index_level_\d+__", name)])
     return _header(file, form)
 
 
@@ -116,9 +129,10 @@ def shown(names: Sequence[Any], most: int = 20) -> str:
 
 def _check_memory(file: Path, kind: str) -> None:
     """Refuse what would not fit, before the machine is brought to its knees."""
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not known on this system
+    try:  # "free" would leave out what the system lends to its file cache
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
+    except (OSError, StopIteration, ValueError):  # not known on this system
         return
     times = PARQUET_IN_MEMORY if kind == "parquet" or file.suffix.lower() in COMPRESSED else CSV_IN_MEMORY
     needed = times * file.stat().st_size
@@ -140,7 +154,10 @@ def _header(file: Path, form: Format) -> list[str]:
         raise InputError(f"{file}: is not {form.encoding}; say its --encoding, e.g. latin-1.") from None
     except UNREADABLE as error:
         raise InputError(f"{file}: cannot be read as CSV ({error}).") from None
-    names = [str(name) for name in line.iloc[0]]
+    return _once(file, [str(name) for name in line.iloc[0]])
+
+
+def _once(file: Path, names: list[str]) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{file}: column {twice[0]!r} is there {names.count(twice[0])} times; rename one.")
@@ -181,7 +198,65 @@ def _read_csv(
         raise InputError(f"{file}: cannot be read as CSV ({str(error).strip()}).") from None
     if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
         raise InputError(f"{file}: its lines have more fields than the header has names ({len(names)}).")
-    return table.set_axis(names, axis=1)[wanted]
+    table = table.set_axis(names, axis=1)
+    if not verbatim and table[names[-1]].isna().any():
+        _check_lengths(file, len(names), form)
+    return table[wanted] if verbatim else _with_words(file, table[wanted], form)
+
+
+def _with_words(file: Path, table: pd.DataFrame, form: Format) -> pd.DataFrame:
+    """In columns of texts "NA", "None" and "null" are words; only an empty cell is missing. (In numbers they are.)"""
+    holed = [name for name in table if table[name].isna().any()]
+    holed = [name for name in holed if pd.api.types.infer_dtype(table[name], skipna=True) == "string"]
+    if not holed:
+        return table
+    told: Any = {"encoding": form.encoding, "sep": form.between(file)}
+    words = pd.read_csv(file, usecols=holed, dtype=str, keep_default_na=False, na_values=[""], **told)
+    return table.assign(**{name: words[name] for name in holed})
+
+
+def _check_lengths(file: Path, n: int, form: Format) -> None:
+    """pandas fills up lines that are too short: those of a file that was cut off."""
+    opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(file.suffix.lower(), open)
+    try:
+        with opened(file, "rt", encoding=form.encoding, newline="") as handle:
+            reader = csv.reader(handle, delimiter=form.between(file))
+            for row in reader:
+                if row and len(row) < n:
+                    raise InputError(
+                        f"{file}: line {reader.line_num} has {len(row)} cells, the header {n}; is the file complete?"
+                    )
+    except csv.Error:
+        return  # cells larger than the csv module takes: pandas has read them
+
+
+def _settled(column: pd.Series, form: Format) -> pd.Series:
+    """Labels and groups: texts that are numbers or truth values as such, if no two of them become one."""
+    if pd.api.types.is_float_dtype(column.dtype) and (column.dropna() % 1 == 0).all():
+        return column if column.isna().any() else column.astype(np.int64)
+    if pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return column
+    texts = column.dropna().unique().tolist()
+    try:
+        values: dict[str, Any] = {text: _number(text.strip().replace(form.decimal, ".")) for text in texts}
+    except ValueError:
+        values = {"True": True, "False": False}
+        if not set(texts) <= set(values):
+            return column
+    if len({values[text] for text in texts}) < len(texts):
+        return column
+    numbers = [values[text] for text in texts]
+    if not any(isinstance(value, bool) for value in numbers) and all(value == int(value) for value in numbers):
+        values = {text: int(value) for text, value in values.items()}
+    found = [values.get(text, np.nan) for text in column.tolist()]
+    return pd.Series(found, index=column.index, name=column.name, dtype=object if column.isna().any() else None)
+
+
+def _number(text: str) -> float:
+    """A number written in the usual way; codes such as 007 or 1_0 are none."""
+    if not re.fullmatch(r"[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", text):
+        raise ValueError(text)
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
 
 
 def _parquet(file: Path) -> Any:
@@ -192,11 +267,17 @@ def _parquet(file: Path) -> Any:
         raise InputError(f"{file}: cannot be read as Parquet ({str(error).splitlines()[0]}).") from None
 
 
-def _read_parquet(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+def _read_parquet(file: Path, columns: Sequence[str] | None, plain: Collection[str]) -> pd.DataFrame:
+    """plain : columns that must not hold lists."""
     names = columns_of(str(file))
     _check_columns(file, columns, names)
-    try:
-        return pd.read_parquet(file, columns=names if columns is None else list(columns)).reset_index(drop=True)
+    wanted, types = names if columns is None else list(columns), need_extra("pyarrow.types", "reading Parquet")
+    opened = _parquet(file)
+    for name in plain:
+        if types.is_nested(opened.schema_arrow.field(name).type):
+            raise InputError(f"{file}: column {name!r} holds lists; needs one value in each row.")
+    try:  # without pandas' own notes on the file, which may make a column an index
+        return opened.read(columns=wanted).to_pandas(ignore_metadata=True)[wanted]
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: cannot be read as Parquet ({str(error).splitlines()[0]}).") from None
 

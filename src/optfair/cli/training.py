@@ -76,15 +76,17 @@ def read_training(arguments: Namespace) -> Training:
     categories = pick(arguments.category, names, "--category")
     candidates = [name for name in names if name not in others]
     wanted = list(dict.fromkeys([*candidates, label, *groups, *weight]))
-    table = read_table(arguments.file, wanted, texts=categories, form=form)
+    table = read_table(arguments.file, wanted, texts=categories, names=[label, *groups], form=form)
     _check_label(table[label], arguments.file)
     schema = find_schema(table[candidates], categories)
     columns = label, groups, weight
     people = _people(table, schema, columns, arguments, arguments.file)
     test = None
     if arguments.test is not None:
-        texts = [*schema.texts, *(name for name in (label, *groups) if pd.api.types.is_string_dtype(table[name]))]
-        more = read_table(arguments.test, [*schema.columns, label, *groups, *weight], texts=texts, form=form)
+        said = [name for name in (label, *groups) if pd.api.types.infer_dtype(table[name], skipna=True) == "string"]
+        asked = [*schema.columns, label, *groups, *weight]
+        names = [name for name in (label, *groups) if name not in said]
+        more = read_table(arguments.test, asked, texts=[*schema.texts, *said], names=names, form=form)
         test = _people(more, schema, columns, arguments, arguments.test)
     elif arguments.test_size is not None:
         order = np.random.default_rng(arguments.seed).permutation(len(table))
@@ -119,7 +121,8 @@ def classes_of(column: pd.Series) -> pd.Series:
         column = column.astype(column.cat.categories.dtype)
     if pd.api.types.is_bool_dtype(column.dtype):
         return column.astype(bool)
-    return column.astype(np.int64) if pd.api.types.is_numeric_dtype(column.dtype) else column
+    whole = pd.api.types.is_numeric_dtype(column.dtype) and not (column % 1).any()
+    return column.astype(np.int64) if whole else column
 
 
 def _check_label(column: pd.Series, file: str) -> None:

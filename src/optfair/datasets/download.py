@@ -182,11 +182,20 @@ def _bar(name: str, received: int, size: int | None, shown: bool) -> Any:
     return nullcontext()
 
 
+class _Redirects(request.HTTPRedirectHandler):
+    """Those that do not leave https for http."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise HTTPError(req.full_url, code, f"redirected to {newurl}, which is not secure", headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _opener() -> request.OpenerDirector:
     """urllib without ftp, to which a server could redirect."""
     opener = request.OpenerDirector()
     web = [request.ProxyHandler(), request.UnknownHandler(), request.HTTPHandler(), request.HTTPSHandler()]
-    answers = [request.HTTPDefaultErrorHandler(), request.HTTPRedirectHandler(), request.HTTPErrorProcessor()]
+    answers = [request.HTTPDefaultErrorHandler(), _Redirects(), request.HTTPErrorProcessor()]
     for handler in [*web, *answers]:
         opener.add_handler(handler)
     return opener

@@ -55,7 +55,7 @@ def enem_2020(request: Request) -> Loaded:
 
 
 def enem_2019(request: Request) -> Loaded:
-    """The exam of 2019 in AC and RR, 23,783 people, prepared in the same way: by race pooled (3 groups), race, or sex.
+    """The exam of 2019 in AC and RR, 23,763 people, prepared in the same way: by race pooled (3 groups), race, or sex.
 
     Pooled by default: the 661 + 380 people of the last two races are too few apart for any rate by class and group.
     """
