@@ -18,7 +18,7 @@ from optfair.metrics import (
     violation_interval,
 )
 from optfair.metrics.gaps import gap_rows
-from optfair.metrics.nulls import nulls_of, pooled
+from optfair.metrics.nulls import nulls_of, pooled, spread
 
 KEY = ["criterion", "group", "against", "given", "outcome"]
 RUNS = 200
@@ -266,6 +266,94 @@ def test_a_thousand_replicates_take_well_under_a_second():
 def test_errors_name_the_argument(function, change, message):
     with pytest.raises(ValueError, match=message):
         function([0, 1], [0, 1], sensitive_features=[0, 1], **change)
+
+
+# ------------------------------------------------------------------------- weights
+
+
+def weighted_by_answer(rng):
+    """500 + 20 people; the same 5 % of hits in both groups, which weigh ten times as much."""
+    a, hit = np.repeat([0, 1], [500, 20]), rng.random(520) < 0.05
+    return rng.integers(0, 2, 520), hit.astype(int), a, np.where(hit, 10, 1) * rng.lognormal(0, 0.5, 520)
+
+
+def case_control(rng):
+    """90 % cases in the sample, 5 % in the population; group and label independent."""
+    a, y = rng.random(300) < 0.05, rng.random(300) < 0.9
+    hit = np.where(rng.random(300) < 0.9, y, ~y)
+    return y.astype(int), hit.astype(int), a.astype(int), np.where(y, 1, 171)
+
+
+def soft_by_answer(rng):
+    """6 % of people get .9 instead of .05, and weigh ten times as much."""
+    a, sure = rng.choice(3, 800, p=[0.9, 0.06, 0.04]), rng.random(800) < 0.06
+    h = np.where(sure, 0.9, rng.beta(1, 19, 800))
+    return rng.integers(0, 2, 800), np.c_[1 - h, h], a, np.where(sure, 10, 1) * rng.lognormal(0, 0.3, 800)
+
+
+@pytest.mark.parametrize("criterion", ["dp", "eo"])
+@pytest.mark.parametrize("draw", [weighted_by_answer, case_control, soft_by_answer])
+def test_weights_that_depend_on_label_or_answer_raise_no_false_alarm(draw, criterion):
+    """A small group without a heavy row is not certain of anything (up to 25 % of runs alarmed otherwise)."""
+    rng, alarms = np.random.default_rng(0), []
+    for run in range(250):
+        y, prediction, a, w = draw(rng)
+        confusion = group_confusion(y, prediction, sensitive_features=a, sample_weight=w, classes=[0, 1])
+        alarms.append(confusion.violation_interval(criterion, n_replicates=100, random_state=run).lower > 0.01)
+    assert np.mean(alarms) <= 0.05
+
+
+@pytest.mark.parametrize("criterion", ["dp", "eo", "oae", "meo"])
+@pytest.mark.parametrize("kind", ["labels", "soft"])
+def test_equal_weights_are_no_weights_to_the_last_bit(kind, criterion):
+    rng = np.random.default_rng(11)
+    n = 300
+    y, a, h = rng.integers(0, 3, n), rng.integers(0, 4, n), rng.dirichlet(np.ones(3), n)
+    prediction = h if kind == "soft" else h.argmax(1)
+    plain, equal = (
+        group_confusion(y, prediction, sensitive_features=a, sample_weight=w) for w in (None, np.full(n, 0.3))
+    )
+    for pool in ([0, 0, 0], [0, 1, 1], [0, 1, 2]):
+        np.testing.assert_array_equal(spread(plain, np.array(pool)), plain.moments.sum((2, 3)))
+    pd.testing.assert_frame_equal(
+        plain.violation_interval(criterion).table, equal.violation_interval(criterion).table, check_exact=True
+    )
+
+
+@pytest.mark.parametrize("criterion", ["dp", "eo"])
+@pytest.mark.parametrize(("scale", "most"), [([1, 1, 1], 0.1), ([1, 0.1, 0.3], 0.1), ([0.1, 1, 5], 0.3)])
+def test_weights_independent_of_the_answer_hardly_change_the_widths(scale, most, criterion, monkeypatch):
+    """Also where each group has its own scale; it costs most where few people of another group weigh most."""
+    rng = np.random.default_rng(12)
+    confusions = []
+    for _ in range(20):
+        a, y, label = rng.choice(3, 1500, p=[0.7, 0.2, 0.1]), *rng.integers(0, 2, (2, 1500))
+        w = np.array(scale)[a] * rng.lognormal(0, 0.7, 1500)
+        confusions.append(group_confusion(y, label, sensitive_features=a, sample_weight=w))
+
+    def widths():
+        tables = [c.violation_interval(criterion).table for c in confusions]
+        return np.mean([table["upper"] - table["value"].abs() for table in tables], axis=0)
+
+    raised = widths()
+    monkeypatch.setattr("optfair.metrics.nulls.spread", lambda confusion, pool: confusion.moments.sum((2, 3)))
+    np.testing.assert_allclose(raised, widths(), rtol=most)
+
+
+def test_a_group_is_lent_the_weights_of_everybody_unless_it_clearly_has_its_own():
+    def moments(n, heavy):  # 1 of 10 of the first group weigh 10; `heavy` of the n others
+        w = np.r_[np.tile([10, *[1] * 9], 100), [10] * heavy, [1] * (n - heavy)].astype(float)
+        a = np.repeat([0, 1], [1000, n])
+        y = np.zeros(len(a), int)
+        c = group_confusion(y, (w > 1).astype(int), sensitive_features=a, sample_weight=w, classes=[0, 1])
+        return spread(c, np.zeros(2, int))[:, 0] * w.sum() ** 2, w
+
+    (first, second), w = moments(20, 0)
+    assert first == pytest.approx(10_900) and second == pytest.approx(20 * np.mean(w**2))
+    (first, second), _ = moments(20, 5)  # more than its share: as it is
+    assert second == pytest.approx(515)
+    (first, second), _ = moments(1000, 0)  # 100 heavy rows did not fail to come by chance
+    assert second == pytest.approx(1000)
 
 
 # ------------------------------------------------------------------------- all kinds of constraints

@@ -68,3 +68,16 @@ def test_links_to_files_of_the_project_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (path.parent / target).exists(), target
+
+
+def test_every_data_set_is_in_the_docs():
+    from optfair.datasets import entry, names
+
+    text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    for name in names():
+        assert f"`{name}`" in text
+        for file in entry(name).files[:3]:
+            folder = file.name.split("/")[0]
+            assert f"`{folder}/" in text
+            if file.url and "google" not in file.url:
+                assert file.url.rpartition("/")[0] in text

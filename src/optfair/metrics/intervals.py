@@ -10,6 +10,10 @@ pseudo-people. Either alone fails somewhere: the null one when a small group is 
 16 % of runs some row's lower bound was then above the truth), the observed one when a cell has no hits. t is
 the larger of the quantiles of max_k |D*_k|/s_k among replicates of the two. (The percentile bootstrap of
 max_k |D_k| is biased upwards and does not cover.)
+
+Weights that depend on the answer or the label: a group that drew no heavy row by chance would seem certain, and a fair
+rule was called unfair in up to 25 % of runs. The null therefore lends it the weights of everybody (`nulls.spread`);
+in simulations with weights of 3 to 50 times and groups of 20 to 200 people, 0 to 3 % remain.
 """
 
 from __future__ import annotations
@@ -106,6 +110,9 @@ def violation_interval(
     """A confidence interval of the violation in the population these rows were drawn from, and of every gap.
 
     Arguments: see `violation`. The rows are taken to be independent, and the rule not to be fitted on them.
+    Weights may depend on group, label and answer. The probability is approximate. It is known to fall short (89 % for
+    `lower`) where weights depend strongly on the answer and the true gap is large: 100 people with 3 % hits among
+    2000 with 20 %, hits weighing 20 times; too few heavy rows then look like a group whose weights are light.
     """
     confusion = group_confusion(
         y_true,
@@ -177,15 +184,14 @@ def margins(confusion: GroupConfusion, rows: RowSet, level: float, n_replicates:
     Rows that speak of no criterion have no null, and the standard error of the observed rates alone.
     """
     rng = np.random.default_rng(random_state)
-    s = confusion.moments.sum((2, 3))[..., None, None]  # Σw²/(Σw)² of each cell
-
     cells = shrunk(confusion)
     influence = rate_influence(rows, cells.mean * confusion.prior[..., None])
     between = size_noise(cells, confusion, influence)
-    variance = row_variances(rows.combination, influence, s * cells.covariance)
+    variance = row_variances(rows.combination, influence, cells.s[..., None, None] * cells.covariance)
     variance += np.asarray((rows.combination @ between).power(2).sum(axis=1))
     for null in nulls_of(rows, confusion.classes.tolist()):
-        at_null = row_variances(rows.combination[null.rows], influence, s * pooled(null, confusion).covariance)
+        fair = pooled(null, confusion)
+        at_null = row_variances(rows.combination[null.rows], influence, fair.s[..., None, None] * fair.covariance)
         variance[null.rows] = np.maximum(variance[null.rows], at_null)
     scale = np.sqrt(variance)
 

@@ -12,7 +12,9 @@ So a null is a partition `pool` of the true classes and an indicator T[i,j,o]. P
 q_pool and a covariance V_pool; E spreads a coarse outcome evenly over the predictions it stands for (the rows
 of D do not see how). Cells are drawn with sizes fixed: multinomial counts for unweighted labels, otherwise
 
-    cov(J[a,i]) = V_i Σw²_{ai} / (Σw)²,   V_pool = Σ w²(o − q)(o − q)ᵀ / Σ w².
+    cov(J[a,i]) = V_i Σw²_{ai} / (Σw)²,   V_pool = Σ w²(o − q)(o − q)ᵀ / Σ w²,
+
+with Σw² of a group no less than its people would have with the weights of everybody (`spread`).
 
 Rows of different nulls (several criteria; meo with m > 2) have no common null; they are drawn independently,
 which for Gaussian gaps can only raise the quantile of the maximum (Royen's correlation inequality).
@@ -24,13 +26,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 
 from optfair.constraints import RowSet
 from optfair.metrics.confusion import GroupConfusion
 from optfair.metrics.influence import MAX_ENTRIES
 
 PSEUDO_PEOPLE = 4.0
+# −log of the probability of a group's weights, were they drawn from everybody's: below UNLIKELY it may be chance.
+UNLIKELY, IMPOSSIBLE = 6.0, 9.0
+HEAVIER = 2.0  # Σw⁴/Σw² by (Σw²/Σw)²: 2 for log-normal weights with log-sd 0.5
 # Rows whose rates are those of another criterion.
 KIND = {
     "eop": "eo",
@@ -53,11 +58,13 @@ class Cells:
     """The prediction of one person in each cell, and how well it is known.
 
     mean : (A, m, m). covariance : (A, m, m, m). share_variance : (A, m) of the share of all people.
+    s : (A, m) Σw²/(Σw)², as observed or by `spread`.
     freedom : (A, m) degrees of freedom of the covariance; None where counts or pooling settle it.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
+    s: np.ndarray
     share_variance: np.ndarray
     freedom: np.ndarray | None = None
 
@@ -87,6 +94,43 @@ def nulls_of(rows: RowSet, classes: list) -> list[Null]:
     return [Null(np.array(k), *kinds[kind]) for kind, k in members.items()]
 
 
+def spread(confusion: GroupConfusion, pool: np.ndarray) -> np.ndarray:
+    """Σw²/(Σw)² of each cell if the people of a pool of classes have the same weights in all groups, (A, m).
+
+    Where weights depend on the answer or the label, a small group that happened to draw no heavy row shows neither
+    the hit nor how uncertain its absence is. So Σw² of n people of a group is taken to be n E[w² | pool] where it is
+    less. Groups above that, and equal weights, are left as they are.
+    """
+    s = confusion.moments.sum((2, 3))
+    if confusion.hard:
+        return s
+    member = (pool[:, None] == np.unique(pool)).astype(float)  # (m, pools)
+    # Σw⁴/Σw² is not recorded; (Σw²/Σw)² of the people with the same answer is at most that.
+    second = confusion.moments.sum(-1)  # Σw² h_j
+    heavy = HEAVIER * _ratio(second, confusion.tensor) ** 2
+    heaviest = _ratio((second * heavy).sum((0, 2)) @ member, second.sum((0, 2)) @ member)
+    return s * (_raise(s @ member, confusion.n_people @ member, heaviest) @ member.T)
+
+
+def _raise(found: np.ndarray, n: np.ndarray, heaviest: np.ndarray) -> np.ndarray:
+    """What to multiply Σw² by, at least 1, (A, pools).   found, n: (A, pools); heaviest: (pools,)
+
+    As if Σw² were made by rows of weight² `heaviest`, a share π of all people and f of the n here: chance leaves so
+    few with probability at most exp(−n KL(f‖π)). Where that is next to nothing, in all pools together, the group has
+    other weights (those of a survey that sampled it more), and keeps its own.
+    """
+    expected = n * _ratio(found.sum(0), n.sum(0))
+    few = (found > 0) & (found < expected * (1 - 1e-9))
+    if not few.any():
+        return np.ones_like(found)
+    share = np.minimum(_ratio(expected, n * heaviest), 1 - 1e-12)
+    f = np.minimum(_ratio(found, n * heaviest), share)
+    divergence = special.rel_entr(f, share) + special.rel_entr(1 - f, 1 - share)
+    surprise = (n * divergence).sum(1, keepdims=True)
+    credible = np.clip((IMPOSSIBLE - surprise) / (IMPOSSIBLE - UNLIKELY), 0, 1)
+    return np.where(few, 1 + credible * (_ratio(expected, found) - 1), 1.0)
+
+
 def pooled(null: Null, confusion: GroupConfusion) -> Cells:
     """What the cells would be if the null held: the same for all groups."""
     T, (A, m) = null.T, confusion.n_people.shape
@@ -101,7 +145,12 @@ def pooled(null: Null, confusion: GroupConfusion) -> Cells:
     which = member.argmax(1)
     mean = np.einsum("io,ijo->ij", q[which], E)
     covariance = np.einsum("ijo,iop,ikp->ijk", E, V[which], E)
-    return Cells(np.broadcast_to(mean, (A, m, m)), np.broadcast_to(covariance, (A, m, m, m)), np.zeros((A, m)))
+    return Cells(
+        mean=np.broadcast_to(mean, (A, m, m)),
+        covariance=np.broadcast_to(covariance, (A, m, m, m)),
+        s=spread(confusion, null.pool),
+        share_variance=np.zeros((A, m)),
+    )
 
 
 def shrunk(confusion: GroupConfusion) -> Cells:
@@ -119,8 +168,8 @@ def shrunk(confusion: GroupConfusion) -> Cells:
     mean = (n[..., None] * p + c / m) / (n[..., None] + c)
     share_variance = s + c * _ratio(s, n)
     if confusion.hard:
-        return Cells(mean, _multinomial(mean), share_variance)
-    own = _centred(_ratio(S, s), p)
+        return Cells(mean, _multinomial(mean), s, share_variance)
+    own = _centred(_ratio(S, S.sum((2, 3))), p)
     if confusion.second_moment.ndim == 3:
         other = _multinomial(np.full(m, 1 / m))
     else:
@@ -129,7 +178,7 @@ def shrunk(confusion: GroupConfusion) -> Cells:
     # n − 1: the spread of n people around their own mean is that much too small.
     freedom = np.maximum(n - 1, 0) + c
     covariance = (n[..., None, None] * own + c * other) / freedom[..., None, None]
-    return Cells(mean, covariance, share_variance, freedom)
+    return Cells(mean, covariance, s, share_variance, freedom)
 
 
 def tensor_noise(
@@ -144,7 +193,7 @@ def tensor_noise(
         expected, n = p * confusion.n_people[..., None], confusion.n_people.sum()
     else:
         # A symmetric square root of each cell's covariance; tiny negative eigenvalues are rounding.
-        values, vectors = np.linalg.eigh(cells.covariance * confusion.moments.sum((2, 3))[..., None, None])
+        values, vectors = np.linalg.eigh(cells.covariance * cells.s[..., None, None])
         root = vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
     for start in range(0, n_replicates, batch):
         size = min(batch, n_replicates - start)
