@@ -493,3 +493,25 @@ def test_data_sets_that_cannot_be_had(tmp_path, monkeypatch, capsys, argv, messa
     assert run(*argv) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+# -- every command as a process, with bad input (with good input: above, and in the tests of fit and demo) ----------
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["audit", "{file}", "--label", "truth", "--group", "race", "--prediction", "guess"], "--prediction guess"),
+        (["fit", "{file}", "--label", "nothing", "--group", "race", "-o", "m.skops"], "--label nothing"),
+        (["predict", "{file}", "{file}", "-o", "out.csv"], "Are MODEL and FILE swapped?"),
+        (["frontier", "{file}", "--label", "truth", "--group", "race", "--points", "1", "-o", "o.csv"], "--points 1"),
+        (["datasets", "iris"], "iris: there is no such data set"),
+        (["demo", "--people", "3"], "--people 3: must be at least 2000"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_every_command_refuses_bad_input_in_one_line(file, tmp_path, argv, message):
+    for extra in ("skops", "matplotlib"):
+        pytest.importorskip(extra, reason="some commands ask for it first")
+    code, out, err = optfair(*(word.format(file=file) for word in argv), cwd=tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err and err.startswith(f"optfair {argv[0]}: ")
+    assert list(tmp_path.iterdir()) == []
