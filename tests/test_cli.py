@@ -300,7 +300,7 @@ def write(path, content):
         (
             "types.csv",
             "race,truth,answer\nA,1,low\nB,2,high\n",
-            "have no class in common (labels such as 1, answers such as 'low')",
+            "have no class in common (labels such as '1', answers such as 'low')",
         ),
         ("swapped.csv", "race,truth,answer\nA,high,A\nB,low,B\n", "are these the right columns?"),
     ],

@@ -126,7 +126,7 @@ def test_a_file_that_was_cut_off_is_refused(unfair, capsys):
     text = unfair.read_text()
     unfair.write_text(text + "a,1")
     assert run("audit", unfair, *AUDIT) == 2
-    assert "line 802 has 2 cells, the header 3; is the file complete?" in capsys.readouterr().err
+    assert "line 802, the last, has 2 cells, the header 3; is the file complete?" in capsys.readouterr().err
 
 
 def test_truth_values_of_which_one_is_never_the_label(tmp_path, capsys):
@@ -217,3 +217,62 @@ def test_downloads_do_not_leave_https():
     with pytest.raises(HTTPError, match="not secure"):
         _Redirects().redirect_request(ask, None, 302, "Found", {}, "http://example.org/x.zip")
     assert _Redirects().redirect_request(ask, None, 302, "Found", {}, "https://example.com/x.zip") is not None
+
+
+# -- a second attack ----------------------------------------------------------------------------------------------
+def test_missing_labels_and_groups_stay_missing(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "na.csv"
+    table = pd.DataFrame({"g": rng.integers(1, 3, 200), "y": rng.integers(0, 3, 200), "p": rng.integers(0, 3, 200)})
+    for column in ("g", "y"):
+        holed = table[column].astype(str).where(table.index > 4, "NA")
+        table.assign(**{column: holed}).to_csv(path, index=False)
+        assert run("audit", path, *AUDIT) == 2
+        assert run("fit", path, "--label", "y", "--group", "g", "-o", tmp_path / "m.skops") == 2
+        assert "missing in 5 of 200 rows" in capsys.readouterr().err or column == "y"
+
+
+def test_groups_that_are_texts_of_numbers_are_found_again(tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    pytest.importorskip("skops", reason="models are saved by skops")
+    table = people(300).assign(g=np.random.default_rng(2).choice(["1", "2"], 300))
+    table.to_parquet(tmp_path / "p.parquet")
+    table.to_csv(tmp_path / "p.csv", index=False)
+    model = tmp_path / "m.skops"
+    assert run("fit", tmp_path / "p.parquet", "--label", "y", "--group", "g", "--aware", "-o", model) == 0
+    for name in ("p.parquet", "p.csv"):
+        assert run("predict", model, tmp_path / name, "-o", tmp_path / "out.csv") == 0
+
+
+def test_no_stdout_is_no_fault(unfair):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m optfair audit {unfair} {' '.join(AUDIT)} >&-"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_nameless_columns_blank_lines_and_short_lines(tmp_path):
+    pytest.importorskip("skops", reason="models are saved by skops")
+    path = tmp_path / "people.csv"
+    table = people(300).assign(note=np.where(np.arange(300) % 3, "some", None))
+    table.index = pd.Index(np.where(np.arange(300) % 7, "row", None))
+    table.to_csv(path)
+    asked = ["fit", path, "--label", "y", "--group", "g", "-o", tmp_path / "m.skops"]
+    assert run(*asked) == 0
+    lines = path.read_text().splitlines()
+    lines[1] = lines[1].rstrip(",")  # some programs leave out empty cells at the end
+    path.write_text("\n".join([*lines, "   ", ""]))
+    assert run(*asked) == 0
+
+
+def test_labels_of_which_one_is_a_word(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "k.csv"
+    y = rng.choice(["0", "1", "K"], 300)
+    pd.DataFrame({"g": rng.choice(["1E2", "9E999"], 300), "y": y, "p": rng.integers(0, 2, 300)}).to_csv(
+        path, index=False
+    )
+    assert run("audit", path, *AUDIT, "--tolerance", 0.5) == 0
+    assert "3 classes, 2 groups" in capsys.readouterr().out

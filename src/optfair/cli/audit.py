@@ -97,6 +97,7 @@ def _read(arguments: Namespace) -> _People:
     if arguments.scores:
         classes, prediction, how = _scored(table, label, mapping, arguments.decision)
     else:
+        table[label], prediction = _same_kind(table[label], prediction)
         _check_answers(table[label], prediction)
     _check_groups(group)
     if weight and not pd.api.types.is_numeric_dtype(table[weight[0]]):
@@ -111,11 +112,18 @@ def _read(arguments: Namespace) -> _People:
     return _People(confusion, groups, how)
 
 
+def _same_kind(label: pd.Series, prediction: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Where one of the two holds texts ("K" among 0, 1, 2), both are texts."""
+    texts = [pd.api.types.infer_dtype(column) == "string" for column in (label, prediction)]
+    if texts[0] == texts[1]:
+        return label, prediction
+    return label.astype(str), prediction.astype(str)
+
+
 def _check_answers(label: pd.Series, prediction: pd.Series) -> None:
-    """Labels and answers must be of one kind, and about the same classes."""
-    texts = [not pd.api.types.is_numeric_dtype(column) for column in (label, prediction)]
+    """Labels and answers must be about the same classes."""
     true, answered = set(label.unique()), set(prediction.unique())
-    if texts[0] != texts[1] or not true & answered:
+    if not true & answered:
         raise InputError(
             f"--label {label.name} and --prediction {prediction.name} have no class in common (labels such as "
             f"{label.tolist()[0]!r}, answers such as {prediction.tolist()[0]!r}); are these the right columns?"

@@ -191,8 +191,9 @@ def _no_category(column: pd.Series) -> str:
     """Why texts are no categories but dates; numbers with decimal commas are an error."""
     some = [value for value in column.dropna().head(LOOK_AT) if isinstance(value, str)]
     if some and all(DECIMAL_COMMA.fullmatch(value.strip()) for value in some) and any("," in value for value in some):
+        shown_one = next(value for value in some if "," in value)
         raise InputError(
-            f"column {column.name!r}: holds numbers with decimal commas, such as {some[0]!r}; say --decimal ',' (or "
+            f"column {column.name!r}: holds numbers with decimal commas, such as {shown_one!r}; say --decimal ',' (or "
             f"--category {column.name} if they are codes)."
         )
     if some and all(DATE.match(value.strip()) for value in some):

@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, TextIO
 
 from optfair.cli.arguments import make_parser
@@ -28,14 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that knows no "×" shows "?"
-    with warnings.catch_warnings(), redirect_stdout(_Listener(sys.stdout)):
+    listener = nullcontext() if sys.stdout is None else redirect_stdout(_Listener(sys.stdout))
+    with warnings.catch_warnings(), listener:
         warnings.simplefilter("default")
         warnings.showwarning = _Notes()
         try:
             check_paths(arguments)
             _calm_threads()
             code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
-            sys.stdout.flush()  # here, where what goes wrong is told
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where what goes wrong is told
             return code
         except InfeasibleError as error:
             return _say(command, error, NO)

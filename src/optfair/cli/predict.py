@@ -51,8 +51,12 @@ def run(arguments: Namespace) -> int:
         raise InputError(
             f"{arguments.file}: has no column {shown(absent)}, which the model reads; it has {shown(names)}."
         )
-    texts = [*(schema.texts if schema is not None else []), *_text_groups(model, groups), *keys]
-    table = read_table(arguments.file, list(dict.fromkeys([*needed, *groups, *keys])), texts=texts, form=form)
+    words = _text_groups(model, groups)
+    texts = [*(schema.texts if schema is not None else []), *words, *keys]
+    other = [name for name in groups if name not in words]
+    table = read_table(
+        arguments.file, list(dict.fromkeys([*needed, *groups, *keys])), texts=texts, names=other, form=form
+    )
     answers = _answers(model, table, schema, needed, groups, keys, new)
     if not arguments.only:  # the other columns as they are written
         given = read_table(arguments.file, verbatim=True, form=form)

@@ -34,9 +34,10 @@ class Format(NamedTuple):
     @classmethod
     def of(cls, arguments: Namespace) -> Format:
         """As told on the command line."""
-        if len(arguments.decimal) != 1 or (arguments.separator is not None and not arguments.separator):
+        separator = "\t" if arguments.separator == "\\t" else arguments.separator
+        if len(arguments.decimal) != 1 or (separator is not None and len(separator) != 1):
             raise InputError("--decimal and --separator: must be one character.")
-        return cls(arguments.encoding, arguments.separator, arguments.decimal)
+        return cls(arguments.encoding, separator, arguments.decimal)
 
     def between(self, file: Path) -> str:
         """What separates the cells of a file."""
@@ -67,7 +68,7 @@ def read_table(
     if kind == "parquet":
         table = _read_parquet(file, columns, names)
     else:
-        table = _read_csv(file, columns, {*texts, *names}, verbatim, form)
+        table = _read_csv(file, columns, texts, names, verbatim, form)
     for name in names:
         table[name] = _settled(table[name], form)
     if len(table) == 0:
@@ -168,16 +169,18 @@ def _read_csv(
     file: Path,
     columns: Sequence[str] | None,
     texts: Collection[str],
+    people: Collection[str],
     verbatim: bool,
     form: Format,
 ) -> pd.DataFrame:
+    """people : columns of labels and groups, in which "NA" is missing as it is in numbers."""
     names = _header(file, form)
     _check_columns(file, columns, names)
     wanted = names if columns is None else list(columns)
     try:
         table = pd.read_csv(  # all columns: given usecols, pandas passes over lines that are too long without a word
             file,
-            dtype=str if verbatim else {name: str for name in texts if name in wanted},
+            dtype=str if verbatim else {name: str for name in (*texts, *people) if name in wanted},
             na_filter=not verbatim,
             encoding=form.encoding,
             sep=form.between(file),
@@ -201,33 +204,35 @@ def _read_csv(
     table = table.set_axis(names, axis=1)
     if not verbatim and table[names[-1]].isna().any():
         _check_lengths(file, len(names), form)
-    return table[wanted] if verbatim else _with_words(file, table[wanted], form)
+    return table[wanted] if verbatim else _with_words(file, table, [n for n in wanted if n not in people], form)[wanted]
 
 
-def _with_words(file: Path, table: pd.DataFrame, form: Format) -> pd.DataFrame:
-    """In columns of texts "NA", "None" and "null" are words; only an empty cell is missing. (In numbers they are.)"""
-    holed = [name for name in table if table[name].isna().any()]
+def _with_words(file: Path, table: pd.DataFrame, columns: Sequence[str], form: Format) -> pd.DataFrame:
+    """In features that are texts "NA", "None" and "null" are words; only an empty cell is missing."""
+    holed = [name for name in columns if table[name].isna().any()]
     holed = [name for name in holed if pd.api.types.infer_dtype(table[name], skipna=True) == "string"]
     if not holed:
         return table
     told: Any = {"encoding": form.encoding, "sep": form.between(file)}
-    words = pd.read_csv(file, usecols=holed, dtype=str, keep_default_na=False, na_values=[""], **told)
-    return table.assign(**{name: words[name] for name in holed})
+    places = sorted(table.columns.get_loc(name) for name in holed)  # by place: pandas gives nameless ones a name
+    words = pd.read_csv(file, usecols=places, dtype=str, keep_default_na=False, na_values=[""], **told)
+    return table.assign(**{table.columns[place]: words.iloc[:, k] for k, place in enumerate(places)})
 
 
 def _check_lengths(file: Path, n: int, form: Format) -> None:
-    """pandas fills up lines that are too short: those of a file that was cut off."""
+    """pandas fills up lines that are too short; where the last one is, the file was cut off."""
     opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(file.suffix.lower(), open)
     try:
         with opened(file, "rt", encoding=form.encoding, newline="") as handle:
             reader = csv.reader(handle, delimiter=form.between(file))
+            line, cells = 0, n
             for row in reader:
-                if row and len(row) < n:
-                    raise InputError(
-                        f"{file}: line {reader.line_num} has {len(row)} cells, the header {n}; is the file complete?"
-                    )
+                if len(row) > 1 or (row and row[0].strip()):
+                    line, cells = reader.line_num, len(row)
     except csv.Error:
         return  # cells larger than the csv module takes: pandas has read them
+    if cells < n:
+        raise InputError(f"{file}: line {line}, the last, has {cells} cells, the header {n}; is the file complete?")
 
 
 def _settled(column: pd.Series, form: Format) -> pd.Series:
@@ -240,7 +245,7 @@ def _settled(column: pd.Series, form: Format) -> pd.Series:
     try:
         values: dict[str, Any] = {text: _number(text.strip().replace(form.decimal, ".")) for text in texts}
     except ValueError:
-        values = {"True": True, "False": False}
+        values = {word: word.lower() == "true" for word in ("True", "False", "TRUE", "FALSE", "true", "false")}
         if not set(texts) <= set(values):
             return column
     if len({values[text] for text in texts}) < len(texts):
@@ -254,7 +259,7 @@ def _settled(column: pd.Series, form: Format) -> pd.Series:
 
 def _number(text: str) -> float:
     """A number written in the usual way; codes such as 007 or 1_0 are none."""
-    if not re.fullmatch(r"[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", text):
+    if not re.fullmatch(r"[+-]?(0|[1-9]\d*)(\.\d+)?", text):
         raise ValueError(text)
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
 
