@@ -189,15 +189,7 @@ def _read_csv(
         )
     except UnicodeError:
         raise InputError(f"{file}: is not {form.encoding} throughout; say its --encoding, e.g. latin-1.") from None
-    except (
-        pd.errors.ParserError,
-        pd.errors.ParserWarning,
-        LookupError,
-        OSError,
-        EOFError,
-        ValueError,
-        csv.Error,
-    ) as error:
+    except UNREADABLE as error:
         raise InputError(f"{file}: cannot be read as CSV ({str(error).strip()}).") from None
     if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
         raise InputError(f"{file}: its lines have more fields than the header has names ({len(names)}).")
