@@ -32,6 +32,7 @@ LAYERS = [
     ["metrics"],
     ["path"],
     ["base"],
+    ["record"],
     ["estimation"],
     ["labelled", "inprocessing"],
     ["report"],

@@ -8,9 +8,7 @@ Sub-classes set ``classes_`` and ``groups_`` in `fit`, and have the parameters `
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -129,12 +127,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     attributes: Any
     classes_: np.ndarray
     groups_: pd.Index
-
-    # What is written as JSON: an attribute with the names, the numbers and the key, and the way there and back.
-    _record: str
-    _record_content: Callable[[Any], dict[str, Any]]
-    _record_from: Callable[[dict[str, Any]], Any]
-    _personal: tuple[str, ...] = ()  # attributes that are about the people fitted on
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _check_choices(self, **more: tuple[str, ...]) -> None:
@@ -335,36 +327,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             h, self.decision, lambda index: row_bytes(take_rows(person, index)), keys, random_state, self._key()
         )
         return np.asarray(self.classes_[chosen])
-
-    # -- files ---------------------------------------------------------------------------------------------
-    def save(self, path: Any) -> None:
-        """Write the model as a skops archive, and the secret key of its decisions beside it in ``path`` + ".key".
-
-        `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
-        must be named to it as ``trusted=`` (and trees, whose files could crash it). What optfair itself keeps of the
-        people fitted on is not written; some models hold rows of theirs (nearest neighbours, support vectors).
-        """
-        from optfair.model_file import save_model
-
-        save_model(self, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickle and skops: the record as JSON and its key, and no personal data."""
-        state = {k: v for k, v in super().__getstate__().items() if k not in self._personal}
-        if self._record in state:
-            record = state[self._record]
-            with suppress(ValueError):  # names that JSON cannot hold, such as intervals: pickle can
-                content = json.dumps(type(self)._record_content(record), allow_nan=False)
-                state[self._record] = {"json": content, "key": record.key}
-                del state["groups_"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state, written = dict(state), state.get(self._record)
-        if isinstance(written, dict):
-            record = replace(type(self)._record_from(json.loads(written["json"])), key=written["key"])
-            state[self._record], state["groups_"] = record, record.groups
-        super().__setstate__(state)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """Accuracy of `predict`."""

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.base import FairClassifier, People, held_apart, whole_or_nothing
+from optfair.base import People, held_apart, whole_or_nothing
 from optfair.constraints import RowSet, compile_rows
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.decisions import new_key
@@ -39,6 +39,7 @@ from optfair.inprocessing.summary import Training, history, training_content, tr
 from optfair.labels import encode_classes
 from optfair.options import check_costs
 from optfair.people import row_numbers
+from optfair.record import RecordedClassifier
 from optfair.report import Report, make_report
 from optfair.rule import FairRule
 from optfair.task import multiplier_table
@@ -48,7 +49,7 @@ NOT_PLAYED = ("checkpoint", "progress", "decision", "mixture", "output")  # of n
 MISSED = 0.005  # beyond its bounds, as a rate: what is worth a warning
 
 
-class OptFairIn(FairClassifier):
+class OptFairIn(RecordedClassifier):
     """A learner trained with weights that make it fair: a game of ``rounds`` between it and the multipliers λ.
 
     Parameters

@@ -14,14 +14,14 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.base import FairClassifier
 from optfair.errors import ModelFileError, need_extra
 from optfair.inprocess import OptFairIn
 from optfair.post import OptFairPost
+from optfair.record import RecordedClassifier
 from optfair.rule_file import find_key, write_with_key
 
 FORMAT, VERSION = "optfair model", 1
-ESTIMATORS: tuple[type[FairClassifier], ...] = (OptFairPost, OptFairIn)
+ESTIMATORS: tuple[type[RecordedClassifier], ...] = (OptFairPost, OptFairIn)
 # Ours, and those of scikit-learn's own that skops does not know of.
 KNOWN_TYPES = {
     "optfair.constraints.criteria.Constraint",

@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.base import FairClassifier, whole_or_nothing
+from optfair.base import whole_or_nothing
 from optfair.constraints import Constraint
 from optfair.constraints.criteria import DEFAULT_TOLERANCE, AnyConstraint
 from optfair.determinism import Determinism
@@ -23,12 +23,13 @@ from optfair.dual.certificate import Certificate
 from optfair.errors import warn
 from optfair.estimation.calibration import calibrate, calibrated
 from optfair.estimation.models import JointModel, placed
-from optfair.estimation.recipe import is_fitted_model, make_recipe, make_splits, out_of_fold
+from optfair.estimation.recipe import is_fitted_model, learn_posteriors
 from optfair.labelled import solve_with_labels
 from optfair.labels import encode_classes, match_groups
 from optfair.options import Options
 from optfair.path import Frontier, tolerance_path, widest, with_tolerance
 from optfair.posterior import check_posterior
+from optfair.record import RecordedClassifier
 from optfair.report import Report, make_report
 from optfair.rule import FairRule, flat
 from optfair.rule_file import rule_content, rule_from
@@ -54,7 +55,7 @@ class _Kept:
     people: float | None
 
 
-class OptFairPost(FairClassifier):
+class OptFairPost(RecordedClassifier):
     """The most accurate rule on top of a classifier whose disparity is within tolerance, with a certificate.
 
     Parameters
@@ -156,17 +157,10 @@ class OptFairPost(FairClassifier):
         clock = time.perf_counter()
         aware = self.awareness == "aware"
         people = replace(people, X=self._model_features(people.X))
-        recipe = make_recipe(
-            self.estimator,
-            self.group_estimator,
-            self.posterior,
-            self.cv,
-            people,
-            holds_group=aware and self.sensitive_features is not None,
-        )
-        splits = make_splits(self.cv, people)
+        holds_group = aware and self.sensitive_features is not None
+        how = self.estimator, self.group_estimator, self.posterior, self.cv
         try:
-            Z, posterior_model = out_of_fold(recipe, people, splits, self.n_jobs)
+            learned = learn_posteriors(*how, people, self.n_jobs, holds_group=holds_group)
         except (KeyError, ValueError) as error:
             named = [name for name in np.ravel(self.sensitive_features) if isinstance(name, str) and name in str(error)]
             if fixed and not aware and named:
@@ -178,11 +172,13 @@ class OptFairPost(FairClassifier):
         seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()
-        Z = placed(Z, people.a) if aware else Z
+        Z = placed(learned.Z, people.a) if aware else learned.Z
         plain = Z.sum(axis=1).argmax(axis=1)
         scalings = None
         if self.calibration in ("posterior", "both"):
-            scalings, Z = calibrate(Z, people.a, people.y, people.weight, splits, aware=aware, seed=options.seed)
+            scalings, Z = calibrate(
+                Z, people.a, people.y, people.weight, learned.splits, aware=aware, seed=options.seed
+            )
         seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()
@@ -192,8 +188,8 @@ class OptFairPost(FairClassifier):
         self.rule_ = self._solve(kept, constraints, options)
         # Only now: a fit that fails leaves the model of an earlier one whole.
         seconds["solve"] = time.perf_counter() - clock
-        self.posterior_model_, self.calibration_, self.seconds_ = posterior_model, scalings, seconds
-        self.n_base_fits_ = recipe.fits * (len(splits) + 1)
+        self.posterior_model_, self.calibration_, self.seconds_ = learned.model, scalings, seconds
+        self.n_base_fits_ = learned.n_fits
         self.classes_, self.groups_ = people.classes, people.groups
         self._kept = kept if self.keep_posteriors else None
         return self

@@ -176,6 +176,33 @@ class Recipe:
         return GroupModels(tuple(models), tuple(columns), shares)
 
 
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Z : (n, A, m), out of fold. model : X -> z, fitted on all rows. splits : the folds. n_fits : what it took."""
+
+    Z: np.ndarray
+    model: Callable[[Any], np.ndarray]
+    splits: list[tuple[np.ndarray, np.ndarray]]
+    n_fits: int
+
+
+def learn_posteriors(
+    estimator: Any,
+    group_estimator: Any,
+    posterior: str,
+    cv: Any,
+    people: People,
+    n_jobs: int | None,
+    *,
+    holds_group: bool = False,
+) -> Learned:
+    """z of the people fitted on and of those to come, from the arguments of an estimator; see `make_recipe`."""
+    recipe = make_recipe(estimator, group_estimator, posterior, cv, people, holds_group=holds_group)
+    splits = make_splits(cv, people)
+    Z, model = out_of_fold(recipe, people, splits, n_jobs)
+    return Learned(Z, model, splits, recipe.fits * (len(splits) + 1))
+
+
 def out_of_fold(
     recipe: Recipe, people: People, splits: Sequence[tuple[np.ndarray, np.ndarray]], n_jobs: int | None
 ) -> tuple[np.ndarray, Callable[[Any], np.ndarray]]:

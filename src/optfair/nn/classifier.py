@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
+from torch.nn import Module
 
 from optfair.features import is_dataset
 from optfair.labels import check_same_rows, check_weights
@@ -26,7 +27,7 @@ from optfair.nn.nets import Factory, make_module
 from optfair.nn.saved import SavedTraining
 from optfair.nn.settings import DTYPES, check_settings, draw_seed, find_device, whole_number
 from optfair.nn.stopping import Patience, validation_rows
-from optfair.nn.training import Recipe, Training, seed_of, seeded, weigh_targets
+from optfair.nn.training import Lesson, Recipe, Training, seed_of, seeded, weigh_targets
 
 
 class TorchClassifier(ClassifierMixin, SavedTraining):
@@ -109,6 +110,22 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         table = np.eye(len(self.classes_))
         self._train(rows, codes, table, weight, recipe, self.epochs, fresh, self.early_stopping)
         self._warn_unless_converged()
+        return self
+
+    def fit_lesson(
+        self, X: Any, y: Any, lesson: Callable[[Module, Tensor, Tensor], Lesson], sample_weight: Any = None
+    ) -> TorchClassifier:
+        """`fit` afresh, with another lesson than plain training.
+
+        lesson : (network, targets (n, m), rows to learn from (N,)) -> `optfair.nn.training.Lesson`, called once; the
+        targets are those of the labels times the weights.
+        """
+        recipe = check_settings(self)
+        if recipe.optimizer == "lbfgs":
+            raise ValueError("optimizer='lbfgs': takes no minibatches; give batch_size, or optimizer='adamw'.")
+        rows, codes, weight = self._labelled(X, y, sample_weight, None, True)
+        table = np.eye(len(self.classes_))
+        self._train(rows, codes, table, weight, recipe, self.epochs, True, self.early_stopping, lesson)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> TorchClassifier:
@@ -218,6 +235,7 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         epochs: int,
         fresh: bool,
         early_stopping: bool = False,
+        lesson: Callable[[Module, Tensor, Tensor], Lesson] | None = None,
     ) -> None:
         if fresh:
             self._start(rows.shape, table.shape[1], find_device(self.device), draw_seed(self.random_state))
@@ -246,7 +264,11 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
             stop = Patience(training.net, rows, on_device(apart), targets(weight * is_apart), self.patience)
             weight = np.where(is_apart, 0.0, weight)
             kept = np.flatnonzero(weight)
-        self.n_iter_ = training.run_epochs(rows, on_device(kept), targets(weight), recipe, epochs, stop)
+        if lesson is None:
+            plan = Lesson(targets(weight), on_device(kept))
+        else:
+            plan = lesson(training.net, targets(weight), on_device(kept))
+        self.n_iter_ = training.run_epochs(rows, plan, recipe, epochs, stop)
         if stop is not None:
             stop.restore_best()
             self.validation_losses_ = stop.losses

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +152,33 @@ class Optimizer:
             adamw(*tensors, fused=self.fused, **rates)
 
 
+class Lesson:
+    """What an epoch teaches: batches of the rows ``kept`` (N,), and a gradient for each.
+
+    This one is plain training, the cross-entropy of ``targets`` (n, m); others change the batches or the gradient.
+    """
+
+    def __init__(self, targets: Tensor, kept: Tensor) -> None:
+        self.targets, self.kept = targets, kept
+
+    def batches(self, size: int | None, shape: tuple[int, ...], generator: torch.Generator) -> list[Tensor]:
+        """Positions of the rows of each step; without a size, the parts of the one step there is."""
+        if size is None:
+            return list(self.kept.split(block_rows(shape)))
+        return shuffled(self.kept, size, generator)
+
+    def parts(self, batches: Sequence[Tensor]) -> Sequence[Tensor]:
+        """What `add_gradient` needs for each batch, beside x."""
+        return gather(self.targets, batches)
+
+    def add_gradient(self, net: nn.Module, x: Tensor, part: Tensor) -> None:
+        """Add the gradient, summed over the rows of the batch, to the ``.grad`` of the parameters."""
+        add_gradient(net, x, part)
+
+    def end_epoch(self, net: nn.Module, rows: Rows) -> None:
+        """After the last step of an epoch; the network is as it predicts."""
+
+
 class Training:
     """A network on its way: θ, ∇, what the optimizer remembers, the seed, and the epochs run so far."""
 
@@ -163,15 +190,14 @@ class Training:
     def run_epochs(
         self,
         rows: Rows,
-        kept: Tensor,
-        targets: Tensor,
+        lesson: Lesson,
         recipe: Recipe,
         n_epochs: int,
         stop: Callable[[], bool] | None = None,
     ) -> int:
-        """Up to ``n_epochs`` passes over the rows ``kept``, until ``stop()``; returns how many there were.
+        """Up to ``n_epochs`` epochs, until ``stop()``; returns how many there were.
 
-        The rate is recipe.lr · decay^e in the pass e = 0, 1, … of this call.   kept: (N,)  targets: (n, m)
+        The rate is recipe.lr · decay^e in the epoch e = 0, 1, … of this call.
         """
         if self.optimizer is None or self.optimizer.name != recipe.optimizer:
             self.optimizer = Optimizer(recipe.optimizer, self.theta)
@@ -181,33 +207,27 @@ class Training:
             quiet = type(self.net) is nn.Linear and isinstance(rows, ArrayRows)
             seed = seed_of(self.seed, self.epoch)
             with contextlib.nullcontext() if quiet else seeded(seed, self.theta.device):
-                self._pass(
-                    rows, kept, targets, recipe, recipe.lr * recipe.decay**e, torch.Generator().manual_seed(seed)
-                )
+                self._pass(rows, lesson, recipe, recipe.lr * recipe.decay**e, torch.Generator().manual_seed(seed))
                 if not bool(torch.isfinite(self.theta).all()):
                     raise ValueError(
                         f"lr={recipe.lr!r}: the parameters have grown beyond all numbers; lower lr, or scale X."
                     )
+                lesson.end_epoch(self.net, rows)
                 if stop is not None and stop():
                     return e + 1
         return n_epochs
 
-    def _pass(
-        self, rows: Rows, kept: Tensor, targets: Tensor, recipe: Recipe, lr: float, generator: torch.Generator
-    ) -> None:
+    def _pass(self, rows: Rows, lesson: Lesson, recipe: Recipe, lr: float, generator: torch.Generator) -> None:
         assert self.optimizer is not None
-        if recipe.batch_size is None:
-            batches = list(kept.split(block_rows(rows.shape)))  # of one step, from the sum over them
-        else:
-            batches = shuffled(kept, recipe.batch_size, generator)
+        batches = lesson.batches(recipe.batch_size, rows.shape, generator)
         self.net.train()
         self.gradient.zero_()
-        for x, T in zip(rows.batches(batches, generator), gather(targets, batches), strict=True):
-            add_gradient(self.net, x, T)
+        for x, part in zip(rows.batches(batches, generator), lesson.parts(batches), strict=True):
+            lesson.add_gradient(self.net, x, part)
             if recipe.batch_size is not None:
                 self._step(len(x), lr, recipe)
         if recipe.batch_size is None:
-            self._step(len(kept), lr, recipe)
+            self._step(sum(map(len, batches)), lr, recipe)
         self.net.eval()
 
     def _step(self, n: int, lr: float, recipe: Recipe) -> None:

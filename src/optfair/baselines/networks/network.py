@@ -1,0 +1,104 @@
+"""What baselines that train a network share: the estimator, its transformers, and a lesson of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags
+from torch import Tensor, nn
+
+from optfair.base import People
+from optfair.baselines.base import Baseline
+from optfair.inprocessing.learners import SoftTargets, make_learner, seeded
+from optfair.nn.classifier import TorchClassifier
+from optfair.nn.training import Lesson
+
+LEAST_STEPS, LEAST_EPOCHS, MOST_EPOCHS = 2_000, 20, 400
+
+
+def default_network(n: int, **settings: Any) -> Any:
+    """Standardised features and a linear network, trained for longer where there are few people.
+
+    settings : of `TorchClassifier`, beyond those for n people.
+    """
+    batch_size = int(settings.get("batch_size", 256))
+    epochs = int(np.clip(LEAST_STEPS * batch_size // n, LEAST_EPOCHS, MOST_EPOCHS))
+    lasting = {"lr": 0.01, "epochs": epochs, "decay": 0.95 ** (LEAST_EPOCHS / epochs)}
+    return make_pipeline(StandardScaler(), TorchClassifier(**lasting | settings))
+
+
+def network_learner(estimator: Any, people: People, seed: int, argument: str = "estimator") -> SoftTargets:
+    """A TorchClassifier, not yet trained, behind its fitted transformers, with its rows prepared."""
+    if sparse.issparse(people.X):
+        raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
+    learner = make_learner(seeded(estimator, seed), people, None, seed, 1, "resample")
+    if not isinstance(learner, SoftTargets) or not isinstance(learner.live, TorchClassifier):
+        raise ValueError(
+            f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline; its "
+            "gradient is changed."
+        )
+    return learner
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """Of the n people: a, y (n,) codes; weight (n,) of mean one; A, m how many groups and classes."""
+
+    a: Tensor
+    y: Tensor
+    weight: Tensor
+    A: int
+    m: int
+
+    @classmethod
+    def of(cls, people: People, like: Tensor) -> Tensors:
+        """On the device and of the type of ``like``."""
+        weight = np.ones(len(people.y)) if people.weight is None else people.weight / people.weight.mean()
+        a, y = (torch.from_numpy(np.asarray(v, dtype=np.int64)).to(like.device) for v in (people.a, people.y))
+        return cls(a, y, torch.from_numpy(weight).to(like), len(people.groups), len(people.classes))
+
+
+class NetworkBaseline(Baseline):
+    """A network trained by `_lesson`; it answers by argmax.
+
+    Attributes
+    ----------
+    front_ : transformers, fitted, or None. network_ : TorchClassifier, fitted. classes_, groups_ : names.
+    """
+
+    def _lesson(self, people: People, net: nn.Module, targets: Tensor, kept: Tensor, seed: int) -> Lesson:
+        """What it is taught; ``targets`` (n, m) are the labels times weights of mean one."""
+        raise NotImplementedError
+
+    def _keep(self, lesson: Lesson) -> None:
+        """What is worth knowing of a lesson that is over (not the lesson: it holds everybody's group)."""
+
+    def _learn(self, people: People, seed: int) -> None:
+        self._rows(people)  # says which cells are empty
+        estimator = default_network(len(people.y)) if self.estimator is None else self.estimator
+        learner = network_learner(estimator, people, seed)
+        made: list[Lesson] = []
+
+        def lesson(net: nn.Module, targets: Tensor, kept: Tensor) -> Lesson:
+            made.append(self._lesson(people, net, targets, kept, seed))
+            return made[0]
+
+        self.network_ = learner.live.fit_lesson(learner.X, people.y, lesson, people.weight)
+        self.front_ = learner.front
+        self._keep(made[0])
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """softmax(f(x)), (n, n_classes) in the order of ``classes_``."""
+        X, _ = self._new_people(X, sensitive_features)
+        return np.asarray(self.network_.predict_proba(X if self.front_ is None else self.front_.transform(X)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
