@@ -5,7 +5,7 @@ CORE := .venv-core/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-core check format bench-solver bench-post bench-in clean
+.PHONY: help venv demo test test-core check format bench-solver bench-post bench-in bench-baselines clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +55,9 @@ bench-post: .venv/.installed  ## compare OptFairPost with the released code on A
 
 bench-in: .venv/.installed  ## compare OptFairIn with the released schedule on Adult ($$OPTFAIR_DATA)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/inprocessing.py adult
+
+bench-baselines: .venv/.installed  ## time the solvers of the baselines
+	$(BIN)/python benchmarks/baselines.py
 
 clean:  ## remove the environments, the caches and the build products
 	rm -rf .venv .venv-core optfair-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,5 +1,6 @@
 """What the README and the guide print runs as printed, in order: Python in one session, shell in one process."""
 
+import json
 import os
 import re
 import subprocess
@@ -15,7 +16,9 @@ def blocks(file, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize(("file", "least"), [("README.md", 1), ("docs/guide.md", 8), ("docs/datasets.md", 2)])
+@pytest.mark.parametrize(
+    ("file", "least"), [("README.md", 1), ("docs/guide.md", 8), ("docs/datasets.md", 2), ("docs/baselines.md", 1)]
+)
 def test_python_blocks_run(tmp_path, monkeypatch, capsys, file, least):
     pytest.importorskip("skops", reason="the guide saves a model")
     monkeypatch.chdir(tmp_path)
@@ -25,7 +28,7 @@ def test_python_blocks_run(tmp_path, monkeypatch, capsys, file, least):
     for number, block in enumerate(found):
         exec(compile(block, f"{file}, Python block {number}", "exec"), session)
     printed = capsys.readouterr().out
-    if file != "docs/datasets.md":
+    if file in ("README.md", "docs/guide.md"):
         assert "upper bound" in printed and "interval" in printed
 
 
@@ -81,3 +84,14 @@ def test_every_data_set_is_in_the_docs():
             assert f"`{folder}/" in text
             if file.url and "google" not in file.url:
                 assert file.url.rpartition("/")[0] in text
+
+
+def test_the_page_of_the_baselines_is_made_from_its_runs():
+    """The table of methods is the registry's, and every number is that of committed runs of all of them."""
+    import methods
+
+    lines = ROOT / "docs" / "baselines.jsonl"
+    found = {methods.key(json.loads(text)) for text in lines.read_text(encoding="utf-8").splitlines()}
+    wanted = {(name, seed, method.name, criterion, value) for name, seed, method, criterion, value in methods.runs()}
+    assert found == wanted
+    assert (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8") == methods.page(lines)

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optfair import datasets, metrics
+    from optfair import baselines, datasets, metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
     from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
     from optfair.in_then_post import OptFairInPost
@@ -35,6 +35,7 @@ __all__ = [
     "Ratio",
     "Rows",
     "RuleFileError",
+    "baselines",
     "datasets",
     "frontier",
     "load_model",
@@ -59,7 +60,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "metrics"):
+    if name in ("baselines", "datasets", "metrics"):
         return importlib.import_module(f"optfair.{name}")
     for module, names in _HOME.items():
         if name in names:

@@ -181,7 +181,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups_given = self._groups_of(X, sensitive_features)
         check_same_rows(**listed, sensitive_features=sensitive_features)
         a, groups = encode_groups(groups_given, n, missing=self.missing)
-        if self.awareness == "blind" and self.sensitive_features is None:
+        if self.awareness == "blind" and sensitive_features is not None:
             _warn_if_among_features(X, sensitive_features)
         if len(groups) > max(10, n // 3):
             raise ValueError(

@@ -70,8 +70,14 @@ class Task:
 
     def unconstrained(self, options: Options, constraints: Sequence[AnyConstraint]) -> FairRule:
         """The most accurate rule of all, a plain argmax."""
-        free = self._draft(np.zeros(len(self.rows)), np.zeros(self.utility.shape[0]))
-        return self._finish(free, options, constraints, new_key(options.random_state), 0, time.perf_counter())
+        return self.argmax_rule(np.zeros(len(self.rows)), options, constraints, time.perf_counter())
+
+    def argmax_rule(
+        self, lam: np.ndarray, options: Options, constraints: Sequence[AnyConstraint], clock: float
+    ) -> FairRule:
+        """The rule argmax z W(λ), and what is known about it."""
+        draft = self._draft(lam, np.zeros(self.utility.shape[0]))
+        return self._finish(draft, options, constraints, new_key(options.random_state), 0, clock)
 
     @classmethod
     def prepare(cls, posterior: Posterior, constraints: Sequence[AnyConstraint], costs: Any, options: Options) -> Task:

@@ -10,13 +10,15 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from optfair.base import FairClassifier, People, whole_or_nothing
 from optfair.constraints import Constraint, RowSet, compile_rows
 from optfair.constraints.criteria import short_name
 from optfair.decisions import new_key
 from optfair.errors import warn, warn_empty
+from optfair.estimation.models import default_estimator, fit_model, takes_weights
+from optfair.features import is_dataset
+from optfair.inprocessing.learners import seeded
 
 
 class Baseline(FairClassifier):
@@ -42,6 +44,8 @@ class Baseline(FairClassifier):
             warn(f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared.")
         people = replace(people, X=self._model_features(people.X))
         seed = self._seed()
+        if seed is not None:
+            check_whole("random_state", seed, 0)
         self._secret = new_key(seed)
         seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
         self._learn(people, seed)
@@ -87,9 +91,14 @@ def label_prior(people: People) -> np.ndarray:
     return np.asarray(counts / counts.sum())
 
 
-def named(index: pd.Index, code: int) -> str:
-    """The name of a group or class, as it was given."""
-    return repr(index.tolist()[code])
+def fit_plain(estimator: Any, people: People, seed: int) -> Any:
+    """The estimator (None: standardised logistic regression), fitted to the class codes without any constraint."""
+    if estimator is None and is_dataset(people.X):
+        raise ValueError("estimator=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
+    model = seeded(default_estimator(people.X) if estimator is None else estimator, seed)
+    if people.weight is not None and not takes_weights(model):
+        warn(f"sample_weight: {type(model).__name__} takes none, so it is fitted without.")
+    return fit_model(model, people.X, people.y, people.weight)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------

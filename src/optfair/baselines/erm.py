@@ -11,10 +11,8 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from optfair.base import People
-from optfair.baselines.base import Baseline
-from optfair.estimation.models import default_estimator, fit_model, model_probabilities
-from optfair.features import is_dataset
-from optfair.inprocessing.learners import seeded
+from optfair.baselines.base import Baseline, fit_plain
+from optfair.estimation.models import model_probabilities
 
 
 class ERM(Baseline):
@@ -51,10 +49,7 @@ class ERM(Baseline):
         return super()._groups_of(X, sensitive_features)
 
     def _learn(self, people: People, seed: int) -> None:
-        if self.estimator is None and is_dataset(people.X):
-            raise ValueError("estimator=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
-        estimator = default_estimator(people.X) if self.estimator is None else self.estimator
-        self.estimator_ = fit_model(seeded(estimator, seed), people.X, people.y, people.weight)
+        self.estimator_ = fit_plain(self.estimator, people, seed)
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """p(x), (n, n_classes) in the order of ``classes_``."""

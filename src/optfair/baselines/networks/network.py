@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from optfair.base import People
 from optfair.baselines.base import Baseline
-from optfair.inprocessing.learners import SoftTargets, make_learner, seeded
+from optfair.inprocessing.learners import SoftTargets, make_learner, seeded, split_pipeline
 from optfair.nn.classifier import TorchClassifier
 from optfair.nn.training import Lesson
 
@@ -37,12 +37,13 @@ def network_learner(estimator: Any, people: People, seed: int, argument: str = "
     """A TorchClassifier, not yet trained, behind its fitted transformers, with its rows prepared."""
     if sparse.issparse(people.X):
         raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
-    learner = make_learner(seeded(estimator, seed), people, None, seed, 1, "resample")
-    if not isinstance(learner, SoftTargets) or not isinstance(learner.live, TorchClassifier):
+    if not isinstance(split_pipeline(estimator)[1], TorchClassifier):
         raise ValueError(
             f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline; its "
             "gradient is changed."
         )
+    learner = make_learner(seeded(estimator, seed), people, None, seed, 1, "error")
+    assert isinstance(learner, SoftTargets)
     return learner
 
 
@@ -72,6 +73,8 @@ class NetworkBaseline(Baseline):
     front_ : transformers, fitted, or None. network_ : TorchClassifier, fitted. classes_, groups_ : names.
     """
 
+    network_settings: ClassVar[dict[str, Any]] = {}  # of the default network, where the method asks for others
+
     def _lesson(self, people: People, net: nn.Module, targets: Tensor, kept: Tensor, seed: int) -> Lesson:
         """What it is taught; ``targets`` (n, m) are the labels times weights of mean one."""
         raise NotImplementedError
@@ -81,7 +84,9 @@ class NetworkBaseline(Baseline):
 
     def _learn(self, people: People, seed: int) -> None:
         self._rows(people)  # says which cells are empty
-        estimator = default_network(len(people.y)) if self.estimator is None else self.estimator
+        estimator = (
+            default_network(len(people.y), **self.network_settings) if self.estimator is None else self.estimator
+        )
         learner = network_learner(estimator, people, seed)
         made: list[Lesson] = []
 

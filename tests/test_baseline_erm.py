@@ -1,0 +1,98 @@
+"""ERM: the numbers of the released code, scikit-learn's logistic regression, and doors that need no group."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from baseline_tasks import adult, measured, three_by_three
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from optfair.baselines import ERM
+
+
+def network(**settings):
+    return pytest.importorskip("optfair.nn", exc_type=ImportError).TorchClassifier(**settings)
+
+
+# -- check 1: the released code's plain training on Adult ---------------------------------------------------
+def test_adult_as_released():
+    """Their split and settings, seeds 1–3: accuracy .8513 ± .0007, DP .1165, EO .084 (group against everybody)."""
+    found = []
+    for seed in (1, 2, 3):
+        train, test = adult(seed)
+        model = ERM(network(lr=0.005, epochs=50, batch_size=128), random_state=seed).fit(*train[:2])
+        accuracy, dp = measured(model, test, "dp")
+        found.append((accuracy, dp, measured(model, test, "eo")[1]))
+    accuracy, dp, eo = np.mean(found, axis=0)
+    assert accuracy == pytest.approx(0.8513, abs=0.001)
+    assert dp == pytest.approx(0.1165, abs=0.005)
+    assert eo == pytest.approx(0.084, abs=0.012)
+
+
+# -- check 2: another solver --------------------------------------------------------------------------------
+@pytest.mark.parametrize("shape", ["adult", "three by three"])
+def test_a_linear_network_is_logistic_regression(shape):
+    (X, y, _), _ = adult() if shape == "adult" else three_by_three()
+    X, y = StandardScaler().fit_transform(X[:3000, :20]), y[:3000]
+    X = X[:, X.std(axis=0) > 0]
+    X = X[:, np.abs(np.corrcoef(X, rowvar=False) - np.eye(X.shape[1])).max(axis=0) < 0.95]
+    ours = ERM(network(batch_size=None, weight_decay=0.0, dtype="float64", epochs=40), random_state=0).fit(X, y)
+    theirs = LogisticRegression(C=np.inf, tol=1e-9, max_iter=5000).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(ERM(theirs).fit(X, y).predict_proba(X), theirs.predict_proba(X), atol=1e-9)
+
+
+# -- check 3: names are only names --------------------------------------------------------------------------
+def test_other_names_give_the_same_columns():
+    (X, y, _), (X_new, _, _) = three_by_three()
+    _, codes = np.unique(y, return_inverse=True)
+    order = np.array([2, 0, 1])  # class k is now called order[k]
+    one = ERM(LogisticRegression(tol=1e-8), random_state=0).fit(X, codes)
+    two = ERM(LogisticRegression(tol=1e-8), random_state=0).fit(X, order[codes])
+    np.testing.assert_allclose(two.predict_proba(X_new)[:, order], one.predict_proba(X_new), atol=1e-4)
+    np.testing.assert_array_equal(two.predict(X_new), order[one.predict(X_new)])
+
+
+# -- the door -----------------------------------------------------------------------------------------------
+def test_groups_are_not_needed_and_change_nothing():
+    (X, y, group), (X_new, _, _) = three_by_three()
+    frame = pd.DataFrame(X).rename(columns=str)
+    without = ERM(random_state=0).fit(frame, y)
+    given = ERM(random_state=0).fit(frame, y, sensitive_features=group)
+    named = ERM(sensitive_features="group", random_state=0).fit(frame.assign(group=group), y)
+    new = pd.DataFrame(X_new).rename(columns=str)
+    for model in (given, named):
+        np.testing.assert_array_equal(model.predict_proba(new), without.predict_proba(new))
+    assert given.groups_.tolist() == sorted(set(group.tolist()))
+
+
+def test_weights_reach_the_model():
+    (X, y, _), _ = three_by_three()
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    copies = np.repeat(np.arange(len(y)), weight)
+    base = LogisticRegression(tol=1e-9, max_iter=1000)
+    weighted = ERM(base).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        weighted.predict_proba(X), ERM(base).fit(X[copies], y[copies]).predict_proba(X), atol=1e-6
+    )
+
+
+def test_same_seed_same_result():
+    (X, y, _), _ = three_by_three()
+    one, two = (ERM(network(epochs=2), random_state=3).fit(X, y).predict_proba(X) for _ in range(2))
+    other = ERM(network(epochs=2), random_state=4).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_errors():
+    (X, y, group), _ = three_by_three()
+    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
+        ERM(LinearSVC()).fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="missing='no': must be one of"):
+        ERM(missing="no").fit(X, y)
+    with pytest.raises(ValueError, match="given here and in the constructor"):
+        ERM(sensitive_features=0).fit(X, y, sensitive_features=group)
+    with pytest.raises(TypeError, match="criterion"):
+        ERM(criterion="dp")

@@ -1,0 +1,466 @@
+"""`FairBatch`: batches by hand, the rule of its shares, and what it reaches where the authors have numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from baseline_tasks import CRITERIA, adult, measured, three_by_three
+from scipy.stats import multivariate_normal
+
+torch = pytest.importorskip("torch")
+
+from optfair import OptFairWarning  # noqa: E402
+from optfair.baselines.erm import ERM  # noqa: E402
+from optfair.baselines.networks.fair_batch import FairBatch, FairBatchLesson, best_move, spread  # noqa: E402
+from optfair.baselines.networks.network import Tensors, default_network  # noqa: E402
+from optfair.nn import TorchClassifier  # noqa: E402
+from optfair.nn.batches import ArrayRows  # noqa: E402
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def small(n=300, seed=0, m=3, A=3):
+    """(X, y, groups): the feature tells of both."""
+    rng = np.random.default_rng(seed)
+    a, y = rng.integers(0, A, n), rng.integers(0, m, n)
+    X = rng.standard_normal((n, 3)) + np.c_[y, a, y * a]
+    return X, y, a
+
+
+def quick(**options):
+    return FairBatch(TorchClassifier(epochs=4, batch_size=32), **{"random_state": 0, "alpha": 0.05} | options)
+
+
+def lesson_of(X, y, a, criterion="eop", weight=None, m=None, A=None, **options):
+    m, A = m or int(y.max()) + 1, A or int(a.max()) + 1
+    weight = np.ones(len(y)) if weight is None else weight / weight.mean()
+    targets = torch.from_numpy(np.eye(m)[y] * weight[:, None])
+    people = Tensors(torch.from_numpy(a), torch.from_numpy(y), torch.from_numpy(weight), A, m)
+    settings = {"alpha": 0.1, "pairs": "extreme", "compared": range(m), "stop_below": None} | options
+    return FairBatchLesson(targets, torch.arange(len(y)), people, criterion, **settings)
+
+
+def rows_of(X):
+    return ArrayRows(np.ascontiguousarray(X, dtype=float), torch.device("cpu"))
+
+
+def network(W, b=None):
+    W = torch.as_tensor(W, dtype=torch.float64)
+    net = torch.nn.Linear(W.shape[1], W.shape[0], dtype=torch.float64)
+    with torch.no_grad():
+        net.weight.copy_(W)
+        net.bias.copy_(torch.zeros(len(W)) if b is None else torch.as_tensor(b))
+    return net.eval()
+
+
+# -- how many of each cell ------------------------------------------------------------------------------------
+def test_counts_have_the_expectation_and_the_sum():
+    rng = np.random.default_rng(0)
+    expected = np.array([0.1, 2.5, 0.0, 7.0, 0.4, 0.0])  # ten in all
+    counts = spread(expected, 20_000, rng)
+    assert (counts.sum(1) == 10).all()
+    assert ((counts == np.floor(expected)) | (counts == np.ceil(expected))).all()
+    np.testing.assert_allclose(counts.mean(0), expected, atol=5 * 0.5 / np.sqrt(20_000))
+
+
+def test_counts_of_cells_without_a_share_are_zero():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        expected = rng.dirichlet(np.ones(9)) * 64 * (rng.random(9) > 0.4)
+        assert (spread(expected, 50, rng)[:, expected == 0] == 0).all()
+
+
+def drawn(lesson, size, seed=0):
+    return lesson.batches(size, (3,), torch.Generator().manual_seed(seed))
+
+
+def test_batches_hold_the_shares():
+    X, y, a = small(1000)
+    lesson = lesson_of(X, y, a)
+    batches = drawn(lesson, 128)
+    assert [len(batch) for batch in batches] == [128] * (1000 // 128)
+    counts = np.array([np.bincount((y * 3 + a)[batch], minlength=9) for batch in batches])
+    expected = 128 * np.bincount(y * 3 + a, minlength=9) / 1000
+    assert (np.abs(counts - expected) < 1).all()
+    lesson.share[1] = [0.0, 0.25, 0.75]
+    counts = np.array([np.bincount((y * 3 + a)[batch], minlength=9) for batch in drawn(lesson, 128)])
+    expected[3:6] = 128 * (y == 1).mean() * lesson.share[1]
+    assert (np.abs(counts - expected) < 1).all() and (counts[:, 3] == 0).all()
+
+
+def test_cells_are_read_in_turns():
+    """Nobody is drawn a second time before everybody of the cell has been drawn once."""
+    X, y, a = small(200)
+    lesson = lesson_of(X, y, a)
+    lesson.share[:] = [0.98, 0.01, 0.01]
+    order = torch.cat(drawn(lesson, 20)).numpy()
+    for k in range(9):
+        members = np.flatnonzero(y * 3 + a == k)
+        times = np.bincount(order, minlength=200)[members]
+        assert times.max() - times.min() <= 1
+        there = order[np.isin(order, members)]
+        assert len(set(there[: len(members)])) == min(len(members), len(there))
+    other = torch.cat(drawn(lesson, 20, seed=1)).numpy()
+    assert not np.array_equal(order, other)
+
+
+def test_fewer_people_than_a_batch_are_one_batch():
+    X, y, a = small(50)
+    for size in (256, None):
+        (batch,) = drawn(lesson_of(X, y, a), size)
+        assert sorted(batch.tolist()) == list(range(50))
+
+
+def test_shares_at_first_teach_what_plain_training_teaches():
+    """Without a move the mean gradient of an epoch is that of L, weights included; all rows at once: exactly."""
+    X, y, a = small(80)
+    weight = np.random.default_rng(1).integers(1, 4, 80).astype(float)
+    lesson = lesson_of(X, y, a, weight=weight)
+    net = network(np.random.default_rng(2).standard_normal((3, 3)))
+    batches = [drawn(lesson, 40, seed) for seed in range(3000)]
+    sums = torch.zeros(3, 3, dtype=torch.float64)
+    f = net(rows_of(X)._tensor)
+    G = torch.softmax(f, 1)
+    for epoch in batches:
+        for batch in epoch:
+            T = lesson.targets[batch]
+            sums += (G[batch] * T.sum(1, keepdim=True) - T).T @ rows_of(X)._tensor[batch]
+    found = (sums / (3000 * 2 * 40)).detach().numpy()
+    copies = np.repeat(np.arange(80), weight.astype(int))
+    p = G.detach().numpy()
+    exact = (p - np.eye(3)[y])[copies].T @ X[copies] / len(copies)
+    np.testing.assert_allclose(found, exact, atol=0.02)
+
+
+# -- which share moves ----------------------------------------------------------------------------------------
+THERE = np.ones((2, 2), dtype=bool)
+
+
+def test_the_group_with_the_larger_loss_gets_more_of_its_label():
+    Q = np.zeros((2, 2, 2))
+    Q[1, 1] = [2.0, 0.5]
+    assert best_move(Q, THERE, [(0, 0), (1, 1)], "extreme") == (1.5, 1, 1, 0)
+    assert best_move(Q[:, :, ::-1], THERE, [(0, 0), (1, 1)], "extreme") == (1.5, 1, 0, 1)
+
+
+def test_of_other_labels_it_gets_less():
+    Q = np.zeros((2, 2, 2))
+    Q[1, 0], Q[1, 1] = [2.0, 0.5], [0.0, 0.1]
+    assert best_move(Q, THERE, [(1, 0), (1, 1)], "extreme") == (1.5, 0, 0, 1)
+
+
+def test_extremes_or_neighbours():
+    Q = np.zeros((1, 1, 4))
+    Q[0, 0] = [0.0, 1.0, 3.0, 2.0]
+    there = np.ones((1, 4), dtype=bool)
+    assert best_move(Q, there, [(0, 0)], "extreme") == (3.0, 0, 0, 2)
+    assert best_move(Q, there, [(0, 0)], "adjacent") == (2.0, 0, 1, 2)
+    there[0, 0] = False  # an empty cell has no loss, and its neighbours are each other's
+    assert best_move(Q, there, [(0, 0)], "extreme") == (2.0, 0, 1, 2)
+    there[0, 1:3] = False
+    assert best_move(Q, there, [(0, 0)], "extreme") is None
+    assert best_move(Q, there, [(0, 0)], "adjacent") is None
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_losses_are_those_of_the_definition(criterion):
+    X, y, a = small(100)
+    weight = np.random.default_rng(1).random(100) + 0.1
+    lesson = lesson_of(X, y, a, criterion, weight=weight)
+    net = network(np.random.default_rng(2).standard_normal((3, 3)))
+    found = lesson._losses(net, rows_of(X))
+    surprise = -torch.log_softmax(net(rows_of(X)._tensor), 1).detach().numpy()
+    for c in range(3):
+        for k in range(3):
+            for g in range(3):
+                cell = (y == k) & (a == g)
+                whole = weight[a == g] if criterion == "dp" else weight[cell]
+                assert found[c, k, g] == pytest.approx((weight * surprise[:, c])[cell].sum() / whole.sum())
+
+
+@pytest.mark.parametrize("criterion", ["eop", "eo"])
+def test_one_epoch_by_hand(criterion):
+    """Group 0 has the larger loss of label 1: it gets α more of it. Beyond the end of the simplex nothing moves."""
+    X = np.array([[1.0], [1.0], [-2.0], [2.0], [2.0]])
+    y, a = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 1])
+    lesson = lesson_of(X, y, a, criterion, alpha=0.4)
+    net = network([[0.0], [1.0]])
+    np.testing.assert_allclose(lesson.share, [[0.5, 0.5], [1 / 3, 2 / 3]])
+    for expected in ([1 / 3 + 0.4, 2 / 3 - 0.4], [1.0, 0.0], [1.0, 0.0]):
+        lesson.end_epoch(net, rows_of(X))
+        np.testing.assert_allclose(lesson.share, [[0.5, 0.5], expected], atol=1e-12)
+    assert [move[-1] for move in lesson.moves] == pytest.approx([0.4, 2 / 3 - 0.4, 0.0])
+
+
+def test_one_epoch_by_hand_for_demographic_parity():
+    """c = 1. Among label 0, group 0 is further from class 1: it gives some of its share of label 0."""
+    X = np.array([[-4.0], [1.0], [1.0], [1.0]])
+    y, a = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    lesson = lesson_of(X, y, a, "dp", alpha=0.2, compared=[1])
+    lesson.end_epoch(network([[0.0], [1.0]]), rows_of(X))
+    np.testing.assert_allclose(lesson.share, [[0.3, 0.7], [0.5, 0.5]])
+
+
+def test_nothing_moves_below_the_threshold():
+    X, y, a = small(100)
+    net = network(np.random.default_rng(2).standard_normal((3, 3)))
+    for limit, moves in ((100.0, False), (1e-6, True)):
+        lesson = lesson_of(X, y, a, stop_below=limit)
+        before = lesson.share.copy()
+        lesson.end_epoch(net, rows_of(X))
+        assert (lesson.share != before).any() == moves
+
+
+@pytest.mark.parametrize("pairs", ["extreme", "adjacent"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_shares_stay_on_the_simplex(criterion, pairs):
+    X, y, a = small()
+    model = quick(criterion=criterion, pairs=pairs, alpha=0.3)
+    model.set_params(estimator__epochs=12).fit(X, y, sensitive_features=a)
+    assert model.shares_.shape == (12, 3, 3) and len(model.history_) == 12
+    assert (model.shares_ >= 0).all()
+    np.testing.assert_allclose(model.shares_.sum(2), 1.0)
+    for e, (_, label, giver, taker, moved) in enumerate(model.history_.itertuples(index=False)):
+        expected = model.shares_[e].copy()
+        expected[label, giver] -= moved
+        expected[label, taker] += moved
+        if e < 11:
+            np.testing.assert_allclose(model.shares_[e + 1], expected)
+
+
+# -- what it reaches ------------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_without_moves_it_is_as_accurate_as_plain_training_on_adult():
+    (X, y, group), test = adult()
+    network = default_network(len(y))
+    plain = measured(ERM(network, random_state=0).fit(X, y), test, "dp")
+    still = measured(FairBatch(alpha=0, random_state=0).fit(X, y, sensitive_features=group), test, "dp")
+    assert still[0] == pytest.approx(plain[0], abs=0.002)
+    assert still[1] == pytest.approx(plain[1], abs=0.02)
+
+
+@pytest.mark.parametrize("criterion, factor", [("dp", 0.92), ("eop", 0.85)])
+def test_defaults_lower_the_violation_of_three_classes_and_groups(criterion, factor):
+    """Less than on Adult: drawn batches cannot undo that groups differ in their features. eo is the rule of eop, and
+    does not see the rates of mistakes, which are the largest here."""
+    (X, y, group), test = three_by_three()
+    plain = measured(ERM(default_network(len(y)), random_state=0).fit(X, y), test, criterion)
+    model = FairBatch(criterion=criterion, random_state=0).fit(X, y, sensitive_features=group)
+    accuracy, gap = measured(model, test, criterion)
+    assert gap < factor * plain[1] and accuracy > plain[0] - 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "criterion, alpha, factor", [("dp", 0.01, 0.8), ("dp", 0.05, 0.3), ("eop", 0.01, 0.8), ("eo", 0.01, 0.8)]
+)
+def test_adult(criterion, alpha, factor):
+    """A mean of three seeds: how far the shares are when training ends is partly chance."""
+    (X, y, group), test = adult()
+    plain = measured(ERM(default_network(len(y)), random_state=0).fit(X, y), test, criterion)
+    models = [FairBatch(criterion=criterion, alpha=alpha, random_state=k) for k in range(3)]
+    found = [measured(model.fit(X, y, sensitive_features=group), test, criterion) for model in models]
+    accuracy, gap = np.mean(found, axis=0)
+    assert gap < factor * plain[1] and accuracy > plain[0] - 0.025
+
+
+def test_equalized_odds_is_the_rule_of_equal_opportunity():
+    X, y, a = small()
+    models = [quick(criterion=c).fit(X, y, sensitive_features=a) for c in ("eop", "eo")]
+    np.testing.assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
+
+
+def zafar(n, seed):
+    """Two Gaussians, and a group z that depends on x turned by π/4; z is the third feature."""
+    rng = np.random.default_rng(seed)
+    worlds = [
+        multivariate_normal([-2, -2], [[10, 1], [1, 3]]),
+        multivariate_normal([2, 2], [[5, 1], [1, 5]]),
+    ]
+    y = rng.permutation(np.arange(n) % 2)
+    x = np.where(y[:, None] == 1, worlds[1].rvs(n, rng), worlds[0].rvs(n, rng))
+    turn = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
+    against, favour = (world.pdf(x @ turn) for world in worlds)
+    z = (rng.random(n) < favour / (favour + against)).astype(int)
+    return np.c_[x, z], y, z
+
+
+# The authors' settings: epochs, targets; and what they report on their own sample (accuracy, disparity).
+REPORTED = {
+    "dp": (450, None, 0.7942, 0.0400),
+    "eop": (300, [1], 0.8552, 0.0123),
+    "eo": (400, None, 0.8563, 0.0376),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_authors_synthetic_data(criterion):
+    """Their sample is not at hand: this is our reconstruction from the published recipe, two samples of it. Disparity
+    is theirs, group against all, for eop of the second class only; the accuracy is theirs to a few hundredths."""
+    epochs, targets, accuracy, disparity = REPORTED[criterion]
+    net = TorchClassifier(epochs=epochs, batch_size=100, lr=5e-4, weight_decay=0.0, decay=1.0)
+    found, plain = [], []
+    for seed in range(2):
+        (X, y, z), test = zafar(2000, seed), zafar(1000, 100 + seed)
+        model = FairBatch(net, criterion=criterion, alpha=0.005, targets=targets, random_state=seed)
+        model.fit(X, y, sensitive_features=z)
+        for results, one in ((found, model), (plain, ERM(net, random_state=seed).fit(X, y))):
+            right, gap = measured(one, test, criterion)
+            if criterion == "eop":
+                rates = [one.predict(test[0][test[1] == 1][test[2][test[1] == 1] == k]).mean() for k in (0, 1)]
+                gap = max(abs(np.array(rates) - one.predict(test[0][test[1] == 1]).mean()))
+            results.append((right, gap))
+    (right, gap), (_, before) = np.mean(found, axis=0), np.mean(plain, axis=0)
+    assert right == pytest.approx(accuracy, abs=0.03)
+    assert gap < disparity + 0.03 and gap < before / 3
+
+
+# -- people ---------------------------------------------------------------------------------------------------
+def test_the_same_seed_is_the_same_model():
+    X, y, a = small()
+    state = torch.get_rng_state()
+    first, again = (quick().fit(X, y, sensitive_features=a) for _ in range(2))
+    assert torch.equal(state, torch.get_rng_state())  # the global generator is left alone
+    np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
+    other = quick(random_state=1).fit(X, y, sensitive_features=a)
+    assert np.abs(first.predict_proba(X) - other.predict_proba(X)).max() > 1e-3
+
+
+def test_targets_are_named_as_the_classes_are():
+    X, y, a = small()
+    labels = np.array(["low", "mid", "top"])[y]
+    every = quick().fit(X, labels, sensitive_features=a)
+    named = quick(targets=["top", "low", "mid"]).fit(X, labels, sensitive_features=a)
+    np.testing.assert_array_equal(every.shares_, named.shares_)
+    only = quick(targets=["mid"], criterion="eop").fit(X, labels, sensitive_features=a)
+    np.testing.assert_array_equal(only.history_["label"], 1)
+    two = quick().fit(X, labels == "top", sensitive_features=a)
+    second = quick(targets=[True]).fit(X, labels == "top", sensitive_features=a)
+    np.testing.assert_array_equal(two.shares_, second.shares_)
+    with pytest.raises(ValueError, match=r"targets=\['best'\]: must be some of the classes \['low', 'mid', 'top'\]"):
+        quick(targets=["best"]).fit(X, labels, sensitive_features=a)
+
+
+def test_weights_count_as_people():
+    """Losses and first shares are those of copies; whoever weighs nothing is not there."""
+    X, y, a = small(120)
+    weight = np.random.default_rng(1).integers(0, 4, 120)
+    copies = np.repeat(np.arange(120), weight)
+    model = quick().fit(X, y, sensitive_features=a, sample_weight=weight)
+    other = quick().fit(X[copies], y[copies], sensitive_features=a[copies])
+    np.testing.assert_allclose(model.shares_[0], other.shares_[0])
+    some = weight > 0
+    same = quick().fit(X[some], y[some], sensitive_features=a[some], sample_weight=weight[some])
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+    net = network(np.random.default_rng(2).standard_normal((3, 3)))
+    for criterion in ("dp", "eop"):
+        one = lesson_of(X[some], y[some], a[some], criterion, weight=weight[some])._losses(net, rows_of(X[some]))
+        many = lesson_of(X[copies], y[copies], a[copies], criterion)._losses(net, rows_of(X[copies]))
+        np.testing.assert_allclose(one, many)
+
+
+def test_rows_kept_apart_are_not_drawn():
+    """With early stopping some rows only judge."""
+    X, y, a = small()
+    kept = torch.arange(0, 300, 2)
+    m = lesson_of(X, y, a)
+    people = Tensors(torch.from_numpy(a), torch.from_numpy(y), torch.ones(300), 3, 3)
+    targets = m.targets * (torch.arange(300) % 2 == 0)[:, None]
+    options = {"alpha": 0.1, "pairs": "extreme", "compared": range(3), "stop_below": None}
+    lesson = FairBatchLesson(targets, kept, people, "eop", **options)
+    assert set(torch.cat(drawn(lesson, 32)).tolist()) <= set(kept.tolist())
+    net = network(np.random.default_rng(2).standard_normal((3, 3)))
+    half = lesson_of(X[::2], y[::2], a[::2])
+    np.testing.assert_allclose(lesson._losses(net, rows_of(X)), half._losses(net, rows_of(X[::2])))
+    early = TorchClassifier(epochs=6, early_stopping=True, batch_size=32)
+    assert np.isfinite(FairBatch(early, random_state=0).fit(X, y, sensitive_features=a).predict_proba(X)).all()
+
+
+def test_names_and_row_labels_are_kept():
+    X, y, a = small()
+    plain = quick().fit(X, y, sensitive_features=a)
+    order = np.random.default_rng(0).permutation(len(y)) + 1000
+    frame = pd.DataFrame(X, columns=list("pqr"), index=order)
+    labels = pd.Series(np.array(["low", "mid", "top"])[y], index=order)
+    groups = pd.Series(np.array(["u", "v", "w"])[a], index=order)
+    model = quick().fit(frame, labels, sensitive_features=groups)
+    assert list(model.classes_) == ["low", "mid", "top"] and list(model.groups_) == ["u", "v", "w"]
+    np.testing.assert_array_equal(model.predict_proba(frame), plain.predict_proba(X))
+
+
+def test_nobody_is_kept():
+    X, y, a = small()
+    model = quick().fit(X, y, sensitive_features=a)
+    for name, value in vars(model).items():
+        assert np.size(value) < len(y), name
+        assert not isinstance(value, FairBatchLesson)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_a_cell_that_is_empty(criterion):
+    """It has no share, gets none, and is never the giver or the taker."""
+    X, y, a = small()
+    some = (y != 2) | (a != 1)
+    model = quick(criterion=criterion, alpha=0.2)
+    if criterion == "dp":
+        model.fit(X[some], y[some], sensitive_features=a[some])
+    else:
+        with pytest.warns(OptFairWarning, match="nobody"):
+            model.fit(X[some], y[some], sensitive_features=a[some])
+    assert (model.shares_[:, 2, 1] == 0).all()
+    np.testing.assert_allclose(model.shares_.sum(2), 1.0)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_group_of_one_and_one_group():
+    X, y, _ = small()
+    one = np.where(np.arange(len(y)) == 7, 9, 0)
+    with pytest.warns(OptFairWarning, match="nobody"):
+        model = quick(criterion="eop").fit(X, y, sensitive_features=one)
+    assert np.isfinite(model.predict_proba(X)).all()
+    with pytest.warns(OptFairWarning, match="one group"):
+        alone = quick().fit(X, y, sensitive_features=np.zeros(len(y)))
+    assert len(alone.history_) == 0 and (alone.shares_ == 1).all()
+
+
+ARGUMENTS = [
+    ({"alpha": -1}, "alpha=-1: must be a number of at least 0 and at most 1."),
+    ({"alpha": 1.5}, "alpha=1.5: must be a number of at least 0 and at most 1."),
+    ({"alpha": True}, "alpha=True: must be a number of at least 0 and at most 1."),
+    ({"pairs": "all"}, "pairs='all': must be one of 'extreme', 'adjacent'."),
+    ({"stop_below": -0.1}, "stop_below=-0.1: must be a number of at least 0."),
+    ({"targets": "0"}, "targets='0': must be a list of classes, or None for all."),
+    ({"targets": 1}, "targets=1: must be a list of classes, or None for all."),
+    ({"targets": [7]}, "targets=[7]: must be some of the classes [0, 1, 2], or None for all."),
+    ({"targets": []}, "targets=[]: must be some of the classes [0, 1, 2], or None for all."),
+]
+
+
+@pytest.mark.parametrize("options, words", ARGUMENTS, ids=lambda v: str(v) if isinstance(v, dict) else "")
+def test_arguments(options, words):
+    X, y, a = small()
+    with pytest.raises(ValueError) as caught:
+        quick(**options).fit(X, y, sensitive_features=a)
+    assert str(caught.value) == words
+
+
+def test_criteria_it_cannot_use():
+    X, y, a = small()
+    with pytest.raises(ValueError, match=r"criterion='oae': .*use one of 'dp', 'eop', 'eo'"):
+        quick(criterion="oae").fit(X, y, sensitive_features=a)
+
+
+def test_people_it_cannot_use():
+    X, y, a = small()
+    with pytest.raises(ValueError, match="y: has one class"):
+        quick().fit(X, np.zeros(len(y)), sensitive_features=a)
+    with pytest.raises(ValueError, match="sensitive_features"):
+        quick().fit(X, y, sensitive_features=a[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        quick().fit(np.where(X > 1, np.nan, X), y, sensitive_features=a)
