@@ -247,17 +247,6 @@ def test_weights_are_copies(estimate, criterion):
     assert np.abs(one - plain).max() > 1e-3
 
 
-def test_names_and_containers():
-    X, y, group = people()
-    plain = quick().fit(X, y, sensitive_features=group)
-    index = np.random.default_rng(0).permutation(len(y))
-    frame = pd.DataFrame(X, columns=["u", "v"], index=index)
-    words = pd.Series(np.array(["low", "mid", "top"])[y], index=index)
-    named = quick().fit(frame, words, sensitive_features=pd.Series(group, index=index))
-    np.testing.assert_array_equal(named.predict_proba(frame), plain.predict_proba(X))
-    np.testing.assert_array_equal(named.predict(frame), np.array(["low", "mid", "top"])[plain.predict(X)])
-
-
 @pytest.mark.parametrize("estimate", ESTIMATES)
 def test_one_group_and_empty_cells(estimate):
     X, y, group = people()
@@ -277,15 +266,6 @@ def test_one_group_and_empty_cells(estimate):
         assert np.isfinite(model.predict_proba(X)).all()
     tiny = quick(estimate=estimate, estimator=network(batch_size=2, epochs=1)).fit(X, y, sensitive_features=group)
     assert np.isfinite(tiny.predict_proba(X)).all()  # batches without some groups
-
-
-def test_nothing_of_the_people_stays():
-    X, y, group = people()
-    model = quick(estimate="variational").fit(X, y, sensitive_features=group)
-    assert not any(isinstance(value, Alike | Critic) for value in vars(model).values())
-    assert set(vars(model)) - set(model.get_params(deep=False)) == {
-        *("n_features_in_", "_secret", "network_", "front_", "divergence_", "classes_", "groups_")
-    }
 
 
 # -- arguments ---------------------------------------------------------------------------------------------
@@ -309,13 +289,3 @@ def test_bad_arguments(options, words):
     with pytest.raises(ValueError) as caught:
         quick(**options).fit(X, y, sensitive_features=group)
     assert str(caught.value).startswith(words)
-
-
-def test_bad_people():
-    X, y, group = people()
-    with pytest.raises(ValueError, match="y: has one class"):
-        quick().fit(X, np.zeros(len(y)), sensitive_features=group)
-    with pytest.raises(ValueError, match="sensitive_features"):
-        quick().fit(X, y, sensitive_features=group[1:])
-    with pytest.raises(ValueError, match="NaN"):
-        quick().fit(np.where(np.arange(len(y))[:, None] == 3, np.nan, X), y, sensitive_features=group)

@@ -5,7 +5,6 @@ import warnings
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from baseline_tasks import CRITERIA, adult, measured, three_by_three
 from problems import blind
@@ -13,7 +12,6 @@ from scipy import optimize, special
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 from optfair import OptFairWarning
@@ -343,37 +341,6 @@ def test_whole_weights_are_copies():
     assert np.abs(plain.predict_proba(X) - weighted.predict_proba(X)).max() > 0.01
 
 
-def test_labels_as_given_and_rows_in_any_order():
-    X, y, group = small()
-    plain = FairProjection(random_state=0).fit(X, y, sensitive_features=group)
-    index = np.random.default_rng(2).permutation(len(y))
-    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=index)
-    names, places = np.array(["high", "low", "mid"]), np.array(["north", "south", "west"])
-    named = FairProjection(random_state=0).fit(
-        frame, pd.Series(names[y], index=index), sensitive_features=pd.Series(places[group], index=index)
-    )
-    np.testing.assert_array_equal(named.classes_, names)
-    assert list(named.groups_) == list(places)
-    np.testing.assert_allclose(named.predict_proba(frame), plain.predict_proba(X), atol=1e-9)
-    np.testing.assert_array_equal(named.predict(frame), names[plain.predict(X)])
-
-
-def test_nobody_is_kept():
-    X, y, group = small()
-    model = FairProjection(random_state=0).fit(X, y, sensitive_features=group)
-    sizes = [np.size(v) for v in vars(model).values() if isinstance(v, np.ndarray | pd.DataFrame | list)]
-    assert max(sizes) < len(y)
-
-
-def test_an_empty_cell_is_named_and_left_out():
-    X, y, group = small()
-    keep = ~((group == 2) & (y == 0))
-    with pytest.warns(OptFairWarning, match="group 2 against overall, given 0"):
-        model = FairProjection(criterion="eop", random_state=0).fit(X[keep], y[keep], sensitive_features=group[keep])
-    assert len(model.multipliers_) == 2 * 8
-    assert np.isfinite(model.predict_proba(X)).all()
-
-
 def test_a_group_of_one_and_one_group():
     X, y, group = small()
     group = np.where(np.arange(len(y)) == 0, 3, group)
@@ -399,13 +366,6 @@ def test_a_fitted_model_is_only_asked():
     np.testing.assert_allclose(prefit.predict_proba(X), model.predict_proba(X))
 
 
-def test_searched_over():
-    X, y, group = small()
-    search = GridSearchCV(FairProjection(sensitive_features=[3], random_state=0), {"alpha": [0.01, 10.0]}, cv=2)
-    search.fit(np.c_[X, group], y)
-    assert search.best_params_["alpha"] == 10.0
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -428,18 +388,3 @@ def test_arguments_that_are_refused(arguments, message):
     X, y, group = small(60)
     with pytest.raises(ValueError, match=message):
         FairProjection(**arguments).fit(X, y, sensitive_features=group)
-
-
-def test_people_that_are_refused():
-    X, y, group = small(60)
-    with pytest.raises(ValueError, match="one class"):
-        FairProjection().fit(X, np.zeros(60), sensitive_features=group)
-    with pytest.raises(ValueError, match="sensitive_features"):
-        FairProjection().fit(X, y, sensitive_features=group[:-1])
-    with pytest.raises(ValueError, match="sensitive_features: missing"):
-        FairProjection().fit(X, y)
-    with pytest.raises(ValueError, match="NaN"):
-        FairProjection().fit(np.where(X > 2, np.nan, X), y, sensitive_features=group)
-    model = FairProjection(random_state=0).fit(X, y, sensitive_features=group)
-    with pytest.raises(ValueError, match="blind"):
-        model.predict(X, sensitive_features=group)

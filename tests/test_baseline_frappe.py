@@ -265,18 +265,6 @@ def test_weights():
     assert moved[1] < 0.5 * moved[0]
 
 
-def test_names_and_containers():
-    X, y, group = people()
-    plain = quick(LogisticRegression()).fit(X, y, sensitive_features=group)
-    index = np.random.default_rng(0).permutation(len(y))
-    frame = pd.DataFrame(X, columns=["u", "v"], index=index)
-    words = pd.Series(np.array(["low", "mid", "top"])[y], index=index)
-    named = quick(LogisticRegression()).fit(frame, words, sensitive_features=pd.Series(group, index=index))
-    np.testing.assert_allclose(named.predict_proba(frame), plain.predict_proba(X), atol=1e-12)
-    assert named.classes_.tolist() == ["low", "mid", "top"]
-    np.testing.assert_array_equal(named.predict(frame), named.classes_[plain.predict(X)])
-
-
 def test_texts_go_through_the_transformers_of_the_base():
     X, y, group = people()
     frame = pd.DataFrame({"u": X[:, 0], "word": np.where(X[:, 1] > 0, "yes", "no")})
@@ -319,20 +307,6 @@ def test_one_group_and_empty_cells():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_nothing_of_the_people_stays():
-    X, y, group = people()
-    model = quick(LogisticRegression()).fit(X, y, sensitive_features=group)
-
-    def arrays(thing, depth=0):
-        for value in getattr(thing, "__dict__", {}).values():
-            if isinstance(value, np.ndarray | torch.Tensor):
-                yield value
-            elif depth < 4:
-                yield from arrays(value, depth + 1)
-
-    assert all(len(array) < len(y) for array in arrays(model) if np.ndim(array))
-
-
 # -- arguments ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -371,17 +345,3 @@ class Scaled(torch.nn.Module):
 
     def forward(self, x):
         return x[:, :1] * self.scale
-
-
-def test_bad_people():
-    X, y, group = people()
-    model = quick(LogisticRegression())
-    with pytest.raises(ValueError, match="y: has one class"):
-        model.fit(X, np.zeros(len(y)), sensitive_features=group)
-    with pytest.raises(ValueError, match="sensitive_features"):
-        model.fit(X, y, sensitive_features=group[1:])
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(np.where(np.arange(len(y))[:, None] == 3, np.nan, X), y, sensitive_features=group)
-    with pytest.raises(ValueError, match="sensitive_features: missing"):
-        model.fit(X, y)
-    assert not hasattr(model, "classes_")

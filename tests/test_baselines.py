@@ -146,11 +146,23 @@ def test_scikit_learns_checks(name):
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
+def global_states():
+    states = [np.random.get_state()[1].tobytes()]  # noqa: NPY002
+    return [*states, sys.modules["torch"].get_rng_state().numpy().tobytes()] if "torch" in sys.modules else states
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_same_seed_same_result_and_a_pickle(name):
-    one, two = (quick(name).fit(X, Y, sensitive_features=GROUP) for _ in range(2))
+    one = quick(name).fit(X, Y, sensitive_features=GROUP)
+    np.random.seed(3)  # noqa: NPY002
+    before = global_states()
+    two = quick(name).fit(X, Y, sensitive_features=GROUP)
+    assert global_states() == before  # left alone
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    if METHODS[name].needs is not None:
+        other = quick(name, random_state=1).fit(X, Y, sensitive_features=GROUP)
+        assert not np.array_equal(other.predict_proba(X), one.predict_proba(X))
     again = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(again.predict(X), one.predict(X))
     assert is_classifier(one)
@@ -207,6 +219,21 @@ def test_answers_do_not_depend_on_the_batch(name):
     model = quick(name).fit(X, Y, sensitive_features=GROUP)
     whole = model.predict(X)
     np.testing.assert_array_equal(np.concatenate([model.predict(X[k : k + 7]) for k in range(0, len(X), 7)]), whole)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_names_are_only_names_and_rows_only_rows(name):
+    """Labels of any kind are given back as they are; a shuffled index is no order of rows."""
+    codes, groups = np.unique(Y, return_inverse=True)[1], np.unique(GROUP, return_inverse=True)[1]
+    index = np.random.default_rng(0).permutation(len(Y))
+    labels = pd.Series(np.array([-1, 5, 7])[codes], index=index)
+    wise = pd.Categorical.from_codes(groups, ["f", "m", "x"])
+    named = quick(name).fit(X.set_axis(index), labels, sensitive_features=pd.Series(wise, index=index))
+    plain = quick(name).fit(X, Y, sensitive_features=groups.tolist())
+    np.testing.assert_array_equal(named.predict_proba(X), plain.predict_proba(X))
+    np.testing.assert_array_equal(
+        named.predict(X), np.array([-1, 5, 7])[np.searchsorted(plain.classes_, plain.predict(X))]
+    )
 
 
 # -- bad input ----------------------------------------------------------------------------------------------
