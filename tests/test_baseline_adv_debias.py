@@ -356,11 +356,11 @@ def test_a_group_of_one_and_one_group():
 
 
 ARGUMENTS = [
-    ({"alpha": -1}, "alpha=-1: must be a number of at least 0."),
-    ({"alpha": np.nan}, "alpha=nan: must be a number of at least 0."),
-    ({"alpha": "1"}, "alpha='1': must be a number of at least 0."),
-    ({"adversary_lr": 0}, "adversary_lr=0: must be a number above 0."),
-    ({"clip": 0.0}, "clip=0.0: must be a number above 0."),
+    ({"alpha": -1}, "alpha=-1: must be a finite number of at least 0."),
+    ({"alpha": np.nan}, "alpha=nan: must be a finite number of at least 0."),
+    ({"alpha": "1"}, "alpha='1': must be a finite number of at least 0."),
+    ({"adversary_lr": 0}, "adversary_lr=0: must be a finite number above 0."),
+    ({"clip": 0.0}, "clip=0.0: must be a finite number above 0."),
     ({"sees": "everything"}, "sees='everything': must be one of 'logits', 'probabilities'."),
     ({"projection": 1}, "projection=1: must be True or False."),
     ({"hidden": 5}, "hidden=5: must be a list of widths, () for none."),

@@ -272,14 +272,14 @@ def test_one_group_and_empty_cells(estimate):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"fairness_weight": -1}, "fairness_weight=-1: must be a number of at least 0."),
-        ({"fairness_weight": "1"}, "fairness_weight='1': must be a number of at least 0."),
+        ({"fairness_weight": -1}, "fairness_weight=-1: must be a finite number of at least 0."),
+        ({"fairness_weight": "1"}, "fairness_weight='1': must be a finite number of at least 0."),
         ({"divergence": "l2"}, "divergence='l2': must be one of 'kl', 'reverse_kl', 'chi2', 'hellinger', 'js', 'tv'."),
         ({"estimate": "mean"}, "estimate='mean': must be one of 'rates', 'variational'."),
         ({"hidden": 5}, "hidden=5: must be a list of widths, whole numbers of at least 1."),
         ({"hidden": (5, 0)}, "hidden=0: must be a whole number of at least 1."),
         ({"critic_steps": 0}, "critic_steps=0: must be a whole number of at least 1."),
-        ({"critic_lr": 0}, "critic_lr=0: must be a number above 0."),
+        ({"critic_lr": 0}, "critic_lr=0: must be a finite number above 0."),
         ({"criterion": "oae"}, "criterion='oae': "),
         ({"estimator": LogisticRegression()}, "estimator=LogisticRegression(): must be an optfair.nn.TorchClassifier"),
     ],

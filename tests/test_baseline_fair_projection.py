@@ -369,7 +369,7 @@ def test_a_fitted_model_is_only_asked():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alpha": -0.1}, r"alpha=-0\.1: must be a number of at least 0"),
+        ({"alpha": -0.1}, r"alpha=-0\.1: must be a finite number of at least 0"),
         ({"alpha": np.nan}, "alpha=nan"),
         ({"alpha": "much"}, "alpha='much'"),
         ({"tolerance": 0.1}, r"tolerance=0\.1: must be one of 'ratio', 'difference'"),

@@ -311,13 +311,14 @@ def test_one_group_and_empty_cells():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"fairness_weight": -1}, "fairness_weight=-1: must be a number of at least 0."),
-        ({"fairness_weight": np.inf}, "fairness_weight=inf: must be a number of at least 0."),
+        ({"fairness_weight": -1}, "fairness_weight=-1: must be a finite number of at least 0."),
+        ({"fairness_weight": np.inf}, "fairness_weight=inf: must be a finite number of at least 0."),
         ({"group_batch": 0}, "group_batch=0: must be a whole number of at least 1."),
-        ({"bandwidths": ()}, "bandwidths=(): must be a list of numbers above 0."),
-        ({"bandwidths": 0.1}, "bandwidths=0.1: must be a list of numbers above 0."),
-        ({"bandwidths": (0.1, 0)}, "bandwidths=0: must be a number above 0."),
-        ({"criterion": "oae"}, "criterion='oae': "),
+        ({"bandwidths": ()}, "bandwidths=(): must have at least one number."),
+        ({"bandwidths": 0.1}, "bandwidths=0.1: must be a list of numbers."),
+        ({"bandwidths": (0.1, 0)}, "bandwidths=0: must be a finite number of at least 0.001."),
+        ({"bandwidths": {0.1}}, "bandwidths={0.1}: must be a list of numbers."),
+        ({"criterion": "oae"}, "criterion='oae': MMD compares how one group's outputs are distributed"),
         ({"missing": "drop"}, "missing='drop': must be one of 'error', 'group'."),
         (
             {"adjustment": LogisticRegression()},

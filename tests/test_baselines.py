@@ -12,8 +12,11 @@ import sklearn
 from baseline_tasks import CRITERIA, measured, three_by_three
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
@@ -128,9 +131,14 @@ def hundredths(X):
 @pytest.mark.filterwarnings("ignore::optfair.OptFairWarning")  # their data are tiny
 @pytest.mark.parametrize("name", PAPER)
 def test_scikit_learns_checks(name):
-    """All of them, with the defaults (fewer rounds and epochs where these only take time)."""
+    """All of them, with the defaults but for the length of training, which only takes time here."""
     kind = load(name)
     given = {"rounds": 2} if name == "WeightedERM" else {}
+    if METHODS[name].needs == "torch":
+        from optfair.nn import TorchClassifier
+
+        short = make_pipeline(StandardScaler(), TorchClassifier(lr=0.1, epochs=30, batch_size=64))
+        given = {"adjustment" if name == "Frappe" else "estimator": short}
     why = "hashed decisions follow the probabilities, not their argmax"
     expected = {"check_classifiers_train": why} if METHODS[name].output == "randomised" else {}
     if METHODS[name].needs == "torch":  # as TorchClassifier itself
@@ -282,8 +290,32 @@ def test_criteria_that_a_method_cannot_compare(name):
         able = f"; use one of {', '.join(map(repr, load(name).criteria))}."
         assert said.startswith(f"criterion='{criterion}': ") and said.endswith(able)
         assert len(said) > len(f"criterion='{criterion}': {able}") + 20  # there is a reason
-    with pytest.raises(ValueError, match="criterion='nothing': unknown"):
-        quick(name, criterion="nothing").fit(X, Y, sensitive_features=GROUP)
+    for odd in ("nothing", None, ["dp", "eo"]):
+        with pytest.raises(ValueError) as error:
+            quick(name, criterion=odd).fit(X, Y, sensitive_features=GROUP)
+        assert (
+            str(error.value) == f"criterion={odd!r}: unknown; use one of {', '.join(map(repr, load(name).criteria))}."
+        )
+    with pytest.raises(ValueError, match="criterion='ppv': predictive values divide"):
+        quick(name, criterion="ppv").fit(X, Y, sensitive_features=GROUP)
+
+
+@pytest.mark.parametrize("name", ["LinearPost", "FairProjection", "Frappe"])
+def test_a_fitted_model_that_needs_the_sensitive_column(name):
+    frame = X.assign(group=np.unique(GROUP, return_inverse=True)[1])
+    fitted = FrozenEstimator(LogisticRegression().fit(frame, Y))
+    with pytest.raises(ValueError) as error:
+        quick(name, estimator=fitted, sensitive_features="group").fit(frame, Y)
+    assert str(error.value).startswith(
+        "estimator: the fitted model seems to need the sensitive column 'group', which a"
+    )
+
+
+@pytest.mark.parametrize("name", ["LinearPost", "FairProjection"])
+def test_the_model_of_the_groups_is_named_as_such(name):
+    for wrong in (Ridge(), FrozenEstimator(LogisticRegression().fit(X, GROUP)), LogisticRegression):
+        with pytest.raises(ValueError, match=r"^group_estimator"):
+            quick(name, group_estimator=wrong).fit(X, Y, sensitive_features=GROUP)
 
 
 @pytest.mark.parametrize("name", COMPARING)

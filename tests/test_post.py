@@ -1235,3 +1235,32 @@ def test_groups_named_by_intervals_pickle_but_are_not_written(tmp_path):
     one_line(
         "save: a name of type Interval cannot be written; use text, numbers or tuples of them.", model.save, tmp_path
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group_estimator": 3}, "group_estimator=3: must be a classifier"),
+        ({"group_estimator": LogisticRegression}, "group_estimator=<class"),
+        ({"posterior": "joint"}, "posterior='joint': a fitted model knows the classes only"),
+        ({"cv": 1}, "cv=1: must be at least 2 folds"),
+    ],
+)
+def test_wrong_arguments_are_not_blamed_on_the_fitted_model(change, message):
+    """Though the name of the sensitive column, a letter, is in every message."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(200), "a": rng.integers(0, 2, 200)})
+    y = (frame["x"] > 0).to_numpy()
+    fitted = FrozenEstimator(LogisticRegression().fit(frame[["x"]], y))
+    with pytest.raises(ValueError) as error:
+        OptFairPost(fitted, sensitive_features="a", **change).fit(frame, y)
+    assert str(error.value).startswith(message)
+
+
+def test_a_fitted_model_that_needs_the_sensitive_column_is_told_in_one_line():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(200), "a": rng.integers(0, 2, 200)})
+    y = (frame["x"] > 0).to_numpy()
+    fitted = FrozenEstimator(LogisticRegression().fit(frame, y))
+    with pytest.raises(ValueError, match=r"^estimator: the fitted model seems to need the sensitive column 'a'"):
+        OptFairPost(fitted, sensitive_features="a").fit(frame, y)

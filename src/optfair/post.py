@@ -159,16 +159,8 @@ class OptFairPost(RecordedClassifier):
         people = replace(people, X=self._model_features(people.X))
         holds_group = aware and self.sensitive_features is not None
         how = self.estimator, self.group_estimator, self.posterior, self.cv
-        try:
-            learned = learn_posteriors(*how, people, self.n_jobs, holds_group=holds_group)
-        except (KeyError, ValueError) as error:
-            named = [name for name in np.ravel(self.sensitive_features) if isinstance(name, str) and name in str(error)]
-            if fixed and not aware and named:
-                raise ValueError(
-                    f"estimator: the fitted model seems to need the sensitive column {str(named[0])!r}, which a blind "
-                    "rule leaves out; use awareness='aware', or give the groups to fit."
-                ) from error
-            raise
+        left_out = None if aware else self.sensitive_features
+        learned = learn_posteriors(*how, people, self.n_jobs, holds_group=holds_group, left_out=left_out)
         seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()

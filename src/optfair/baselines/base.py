@@ -69,10 +69,15 @@ class Baseline(FairClassifier):
     # -- the criterion -------------------------------------------------------------------------------------
     def _criterion(self) -> str:
         """Its short name, if this method can compare by it."""
-        name = short_name(self.criterion)
+        able = f"use one of {', '.join(map(repr, self.criteria))}."
+        try:
+            name = short_name(self.criterion)
+        except ValueError as error:
+            if "predictive" in str(error):  # which says why
+                raise
+            raise ValueError(f"criterion={self.criterion!r}: unknown; {able}") from None
         if name not in self.criteria:
-            able = ", ".join(map(repr, self.criteria))
-            raise ValueError(f"criterion={self.criterion!r}: {self.why_not_others}; use one of {able}.")
+            raise ValueError(f"criterion={self.criterion!r}: {self.why_not_others}; {able}")
         return name
 
     def _rows(self, people: People, tolerance: float = 1.0, reference: str = "overall") -> tuple[RowSet, np.ndarray]:
@@ -107,8 +112,8 @@ def check_number(name: str, value: object, least: float = 0.0, most: float = np.
     number = isinstance(value, Real) and not isinstance(value, bool | np.bool)
     fits = number and np.isfinite(float(value)) and (least < float(value) if above else least <= float(value))  # type: ignore[arg-type]
     if not fits or float(value) > most:  # type: ignore[arg-type]
-        upper = f" and at most {most:g}" if np.isfinite(most) else ""
-        raise ValueError(f"{name}={value!r}: must be a number {'above' if above else 'of at least'} {least:g}{upper}.")
+        kind, upper = ("number", f" and at most {most:g}") if np.isfinite(most) else ("finite number", "")
+        raise ValueError(f"{name}={value!r}: must be a {kind} {'above' if above else 'of at least'} {least:g}{upper}.")
 
 
 def check_whole(name: str, value: object, least: int = 1) -> None:

@@ -102,7 +102,8 @@ class FairProjection(PosteriorBaseline):
     Attributes
     ----------
     multipliers_ : one row per bound: multiplier, value and bounds. weights_ : (n_groups, n_classes, n_classes), −Dᵀλ.
-    divergence_ : mean KL(h ‖ p), least possible up to ``residual_``, that of the KKT conditions in units of rates.
+    divergence_ : mean KL(h ‖ p), least possible up to ``residual_``, that of the KKT conditions in units of rates; so a
+        ratio to an overall rate r is met to about residual_ / r.
     posterior_model_ : X -> z. classes_, groups_ : names.
     """
 

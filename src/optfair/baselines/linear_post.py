@@ -32,7 +32,10 @@ from optfair.posterior import check_posterior
 from optfair.rule import FairRule, flat
 from optfair.task import Task
 
-LP_SIZE = 400_000  # n·m·rows up to which HiGHS takes a few seconds: 1 s at 240 k (2 × 2), 2–7 s at 320–400 k (3 × 3)
+# Up to here HiGHS takes a few seconds: n·m·rows, and n·m for more than two classes (1 s for 60 k variables of two
+# classes; for three, 5 s for 15 k and 20–70 s for 44 k).
+LP_SIZE, LP_PROBABILITIES = 400_000, 15_000
+LP_PEOPLE = 20  # for each row: with fewer, the few ties that a program leaves are many
 
 
 class LinearPost(PosteriorBaseline):
@@ -63,7 +66,8 @@ class LinearPost(PosteriorBaseline):
     criterion : "dp", "eop" (of every class; the authors leave out the first of two), "eo" (or the long names).
     alpha : bound on the gap between every two groups; from 1 on (or inf) nothing is bound.
     noise : its size relative to the mean risk 1 − 1/m; 0 for none, which leaves ties as they fall.
-    solver : "lp" (HiGHS), "dual", or "auto": "lp" where that takes a few seconds at most.
+    solver : "lp" (HiGHS), "dual", or "auto": "lp" where that takes a few seconds at most, and people are not few
+        against the rows of constraints.
     group_estimator, posterior, cv, n_jobs : of z, see `OptFairPost`; z is not calibrated.
     missing : a missing group is an "error", or a "group" of its own. random_state : seed; it makes the key of the noise
         guessable.
@@ -71,8 +75,9 @@ class LinearPost(PosteriorBaseline):
     Attributes
     ----------
     rule_ : FairRule, without the noise. solver_ : "lp", "dual", or "none" where the likeliest classes are fair enough.
-    certificate_ : of the rule on the people fitted on; with "lp" of the answers, noise included, with "dual" of their
-        law. multipliers_ : λ. posterior_model_ : X -> z. classes_, groups_ : names.
+    certificate_ : of the rule on the people fitted on; with "lp" of answers with one draw of the noise (`predict` has
+        another, so that where people are few its gaps differ), with "dual" of their law. multipliers_ : λ.
+    posterior_model_ : X -> z. classes_, groups_ : names.
     """
 
     why_not_others = "it does not compare single rates P(Ŷ=j | event), and the method's rows do"
@@ -123,8 +128,9 @@ class LinearPost(PosteriorBaseline):
         task = Task.prepare(measure, wishes, None, options)
         self.rule_, self.solver_ = task.unconstrained(options, wishes), "none"
         if self.alpha < 1 and self.rule_.certificate.excess > 0:
-            small = measure.n * measure.n_classes * len(task.rows) <= LP_SIZE
-            self.solver_ = ("lp" if small else "dual") if self.solver == "auto" else self.solver
+            self.solver_ = (
+                _quicker(measure.n, measure.n_classes, len(task.rows)) if self.solver == "auto" else self.solver
+            )
             if self.solver_ == "lp":
                 self.rule_ = _exact_rule(_with_noise(task, size, seed), wishes, options)
             else:
@@ -173,6 +179,12 @@ class LinearPost(PosteriorBaseline):
     def multipliers_(self) -> pd.DataFrame:
         check_is_fitted(self, "rule_")
         return self.rule_.multipliers
+
+
+def _quicker(n: int, m: int, rows: int) -> str:
+    """ "lp" where it takes a few seconds and leaves few ties, else "dual"; by sizes, not seconds: always the same."""
+    small = n * m * rows <= LP_SIZE and (m == 2 or n * m <= LP_PROBABILITIES)
+    return "lp" if small and n >= LP_PEOPLE * rows else "dual"
 
 
 def _with_noise(task: Task, size: float, seed: int) -> Task:

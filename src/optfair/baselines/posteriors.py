@@ -33,8 +33,9 @@ class PosteriorBaseline(Baseline):
         estimator = self.estimator if fixed or self.estimator is None else seeded(self.estimator, seed)
         group_estimator = self.group_estimator
         if hasattr(group_estimator, "fit") and not isinstance(group_estimator, type):
-            group_estimator = seeded(group_estimator, seed)
-        learned = learn_posteriors(estimator, group_estimator, self.posterior, self.cv, people, self.n_jobs)
+            group_estimator = seeded(group_estimator, seed, "group_estimator")
+        how = estimator, group_estimator, self.posterior, self.cv
+        learned = learn_posteriors(*how, people, self.n_jobs, left_out=self.sensitive_features)
         self._solve(learned.Z, people, seed)
         self.posterior_model_ = learned.model
 

@@ -6,7 +6,9 @@ for the people to come. X goes to the models as it is: only rows are selected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +88,7 @@ def make_recipe(
     if posterior not in ("auto", "joint", "factored"):
         raise ValueError(f"posterior={posterior!r}: must be 'auto', 'joint' or 'factored'.")
     shape = len(people.groups), len(people.classes)
-    if group_estimator is not None and not hasattr(group_estimator, "fit"):
+    if group_estimator is not None and (not hasattr(group_estimator, "fit") or isinstance(group_estimator, type)):
         raise ValueError(f"group_estimator={group_estimator!r}: must be a classifier; it is fitted to the groups.")
     if is_fitted_model(estimator, cv):
         if estimator is None:
@@ -195,12 +197,32 @@ def learn_posteriors(
     n_jobs: int | None,
     *,
     holds_group: bool = False,
+    left_out: Any = None,
 ) -> Learned:
-    """z of the people fitted on and of those to come, from the arguments of an estimator; see `make_recipe`."""
+    """z of the people fitted on and of those to come, from the arguments of an estimator; see `make_recipe`.
+
+    left_out : sensitive columns that are not in X, if any.
+    """
     recipe = make_recipe(estimator, group_estimator, posterior, cv, people, holds_group=holds_group)
     splits = make_splits(cv, people)
-    Z, model = out_of_fold(recipe, people, splits, n_jobs)
+    with naming_columns(left_out if recipe.fixed is not None else None):
+        Z, model = out_of_fold(recipe, people, splits, n_jobs)
     return Learned(Z, model, splits, recipe.fits * (len(splits) + 1))
+
+
+@contextmanager
+def naming_columns(left_out: Any) -> Iterator[None]:
+    """An error of a fitted model that misses a sensitive column is told in one line."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        for name in np.ravel(left_out):
+            if isinstance(name, str) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error)):
+                raise ValueError(
+                    f"estimator: the fitted model seems to need the sensitive column {str(name)!r}, which a blind rule "
+                    "leaves out; give the groups to fit instead, or use OptFairPost with awareness='aware'."
+                ) from error
+        raise
 
 
 def out_of_fold(

@@ -42,15 +42,17 @@ def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
     return (Pipeline(steps) if steps else None), estimator
 
 
-def seeded(estimator: Any, seed: int) -> Any:
+def seeded(estimator: Any, seed: int, argument: str = "estimator") -> Any:
     """A clone whose parts have a seed where they had none, if it can be trained at all."""
     final = split_pipeline(estimator)[1]
     tagged = hasattr(final, "__sklearn_tags__") and not isinstance(final, type)
     answers = hasattr(final, "predict") or (tagged and is_classifier(final))  # some have it once they are fitted
     if not hasattr(final, "fit") or not answers or isinstance(final, type) or (tagged and is_regressor(final)):
-        raise ValueError(f"estimator={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
+        raise ValueError(f"{argument}={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
     if isinstance(final, FrozenEstimator):
-        raise ValueError("estimator: is a fitted model, frozen, and would have to be trained; use OptFairPost on top.")
+        raise ValueError(
+            f"{argument}: is a fitted model, frozen, and would have to be trained; use OptFairPost on top."
+        )
     check_estimator(estimator)
     estimator = clone(estimator)
     if hasattr(estimator, "get_params"):

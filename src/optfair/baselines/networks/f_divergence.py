@@ -179,6 +179,7 @@ class FDivergence(NetworkBaseline):
     last epoch, at least 0; None where nothing was compared. classes_, groups_ : names.
     """
 
+    why_not_others = "D_f compares the outputs of a group, among all or among those of one label, and it is neither"
     network_settings: ClassVar[dict[str, Any]] = {"batch_size": 1024}
 
     def __init__(

@@ -26,10 +26,11 @@ from optfair.base import People
 from optfair.baselines.base import Baseline, check_number, check_whole, fit_plain
 from optfair.baselines.networks.network import default_network, network_learner
 from optfair.estimation.models import ClassModel
-from optfair.estimation.recipe import is_fitted_model
+from optfair.estimation.recipe import is_fitted_model, naming_columns
 from optfair.features import is_dataset
 from optfair.nn.training import Lesson
 
+LEAST_WIDTH = 1e-3  # between probabilities
 LEAST_PROBABILITY = 1e-6  # log p is a number
 ADJUSTMENT = {"module": "mlp", "hidden": (64,), "dropout": 0.0, "batch_size": 512, "lr": 0.01}
 
@@ -129,6 +130,8 @@ class Frappe(Baseline):
     network_ : T, a TorchClassifier; None where nothing is corrected (λ = 0, or one group). classes_, groups_ : names.
     """
 
+    why_not_others = "MMD compares how one group's outputs are distributed, and it is no such comparison"
+
     def __init__(
         self,
         estimator: Any = None,
@@ -156,10 +159,12 @@ class Frappe(Baseline):
         super()._check_arguments()
         check_number("fairness_weight", self.fairness_weight)
         check_whole("group_batch", self.group_batch)
-        if isinstance(self.bandwidths, str) or not np.iterable(self.bandwidths) or not len(tuple(self.bandwidths)):
-            raise ValueError(f"bandwidths={self.bandwidths!r}: must be a list of numbers above 0.")
+        if not isinstance(self.bandwidths, Sequence | np.ndarray) or isinstance(self.bandwidths, str):
+            raise ValueError(f"bandwidths={self.bandwidths!r}: must be a list of numbers.")
+        if len(self.bandwidths) == 0:
+            raise ValueError(f"bandwidths={self.bandwidths!r}: must have at least one number.")
         for width in self.bandwidths:
-            check_number("bandwidths", width, above=True)
+            check_number("bandwidths", width, LEAST_WIDTH)
 
     def _known_classes(self) -> Any:
         return getattr(self.estimator, "classes_", None) if is_fitted_model(self.estimator, None) else None
@@ -169,7 +174,9 @@ class Frappe(Baseline):
         self._rows(people)  # says which cells are empty
         self.base_ = self._base(people, seed)
         self.front_ = self.network_ = None
-        P = self.base_(people.X)
+        fitted = is_fitted_model(self.estimator, None)
+        with naming_columns(self.sensitive_features if fitted else None):
+            P = self.base_(people.X)
         learner = network_learner(self._adjustment(people), people, seed, "adjustment")
         if learner.live.early_stopping:
             raise ValueError("adjustment: early_stopping=True judges a network by labels, T has none; set it to False.")

@@ -42,7 +42,7 @@ def network_learner(estimator: Any, people: People, seed: int, argument: str = "
             f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline; its "
             "gradient is changed."
         )
-    learner = make_learner(seeded(estimator, seed), people, None, seed, 1, "error")
+    learner = make_learner(seeded(estimator, seed, argument), people, None, seed, 1, "error")
     assert isinstance(learner, SoftTargets)
     return learner
 
