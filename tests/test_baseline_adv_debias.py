@@ -42,7 +42,7 @@ def lesson_of(y, a, criterion, weight=None, dtype=torch.float64, **options):
     m, A = int(y.max()) + 1, int(a.max()) + 1
     weight = np.ones(len(y)) if weight is None else weight / weight.mean()
     targets = torch.from_numpy(np.eye(m)[y] * weight[:, None]).to(dtype)
-    people = Tensors(torch.from_numpy(a), torch.from_numpy(y), torch.from_numpy(weight).to(dtype), A, m)
+    people = Tensors(torch.from_numpy(a), torch.from_numpy(y), A, m)
     settings = {"alpha": 0.7, "hidden": (5,), "lr": 0.01, "sees": "logits", "projection": True, "clip": 1e9, "seed": 3}
     return AdversarialLesson(targets, torch.arange(len(y)), people, criterion, **settings | options)
 
@@ -232,8 +232,8 @@ def test_the_weight_of_the_group_goes_to_zero():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion, factor", [("dp", 0.5), ("eop", 0.8), ("eo", 0.8)])
-def test_defaults_lower_the_violation_of_three_classes_and_groups(criterion, factor):
+def test_the_adversary_learns_nothing_of_three_classes_and_groups():
+    criterion, factor = "dp", 0.5
     (X, y, group), test = three_by_three()
     plain = measured(ERM(default_network(len(y)), random_state=0).fit(X, y), test, criterion)
     model = AdvDebias(criterion=criterion, random_state=0).fit(X, y, sensitive_features=group)
@@ -243,10 +243,9 @@ def test_defaults_lower_the_violation_of_three_classes_and_groups(criterion, fac
     entropy = -sum(p * np.log(p) for p in np.unique(group, return_counts=True)[1] / len(group))
     losses = model.adversary_losses_
     assert len(losses) == model.network_.n_iter_
-    if criterion == "dp":
-        blind = AdvDebias(criterion=criterion, alpha=0, projection=False, random_state=0)
-        blind.fit(X, y, sensitive_features=group)
-        assert blind.adversary_losses_[-1] < entropy - 0.1 and losses[-1] > entropy - 0.05
+    blind = AdvDebias(criterion=criterion, alpha=0, projection=False, random_state=0)
+    blind.fit(X, y, sensitive_features=group)
+    assert blind.adversary_losses_[-1] < entropy - 0.1 and losses[-1] > entropy - 0.05
 
 
 @pytest.mark.slow

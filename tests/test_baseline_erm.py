@@ -89,7 +89,7 @@ def test_same_seed_same_result():
 def test_errors():
     (X, y, group), _ = three_by_three()
     with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
-        ERM(LinearSVC()).fit(X, y).predict(X)
+        ERM(LinearSVC()).fit(X, y)
     with pytest.raises(ValueError, match="missing='no': must be one of"):
         ERM(missing="no").fit(X, y)
     with pytest.raises(ValueError, match="given here and in the constructor"):

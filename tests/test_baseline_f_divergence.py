@@ -134,7 +134,7 @@ def test_rates_are_those_of_the_core(criterion):
     expected = terms.sum() / (1 if criterion == "dp" else m)
 
     targets = torch.from_numpy(np.eye(m)[y] * weight[:, None])
-    codes = Tensors(torch.from_numpy(a), torch.from_numpy(y), torch.from_numpy(weight), A, m)
+    codes = Tensors(torch.from_numpy(a), torch.from_numpy(y), A, m)
     lesson = Alike(targets, torch.arange(n), codes, criterion, DIVERGENCES["chi2"], 1.0, None, 0)
     net = torch.nn.Linear(m, m).double()
     with torch.no_grad():
@@ -154,15 +154,6 @@ def test_without_weight_it_is_plain_training(estimate, module):
     same_parameters(model, plain)
     np.testing.assert_array_equal(model.predict(TEST[0]), plain.predict(TEST[0]))
     assert model.divergence_ is None
-
-
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_defaults_lower_the_violation(criterion):
-    plain = ERM().fit(TRAIN[0], TRAIN[1], sensitive_features=TRAIN[2])
-    model = FDivergence(criterion=criterion, random_state=0).fit(TRAIN[0], TRAIN[1], sensitive_features=TRAIN[2])
-    (_, before), (accuracy, after) = measured(plain, TEST, criterion), measured(model, TEST, criterion)
-    assert after < 0.75 * before
-    assert accuracy > 0.45  # a constant has a third
 
 
 @pytest.mark.parametrize("estimate", ESTIMATES)

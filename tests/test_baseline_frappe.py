@@ -146,15 +146,6 @@ def test_without_weight_the_base_answers(estimator):
     assert model.network_ is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_defaults_lower_the_violation(criterion):
-    model = Frappe(criterion=criterion, random_state=0).fit(TRAIN[0], TRAIN[1], sensitive_features=TRAIN[2])
-    (_, before), (accuracy, after) = measured(BASE, TEST, criterion), measured(model, TEST, criterion)
-    assert after < 0.75 * before
-    assert accuracy > 0.45  # a constant has a third
-
-
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_more_weight_less_distance(criterion):
     """λ → ∞: the outputs of the groups can hardly be told apart, and the price is a larger KL."""
@@ -324,7 +315,10 @@ def test_one_group_and_empty_cells():
             {"adjustment": LogisticRegression()},
             "adjustment=LogisticRegression(): must be an optfair.nn.TorchClassifier",
         ),
-        ({"adjustment": small(early_stopping=True)}, "adjustment: early_stopping=True judges"),
+        (
+            {"adjustment": small(early_stopping=True)},
+            "early_stopping=True: keeps the parameters of the least plain loss",
+        ),
         ({"adjustment": TorchClassifier(lambda shape, m: Scaled(m))}, "adjustment: its module has no torch.nn.Linear"),
         ({"estimator": Ridge()}, "estimator=Ridge(): must be a classifier"),
         ({"estimator": LinearSVC()}, "estimator: LinearSVC has no predict_proba"),

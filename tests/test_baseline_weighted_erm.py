@@ -184,6 +184,20 @@ def test_it_stops_at_the_gap():
     assert best - (h[np.arange(len(y)), y].mean() - 3.0 * excess) <= 0.02 + 1e-9
 
 
+@pytest.mark.parametrize("learner", ["logistic", "network"])
+def test_looking_at_the_gap_changes_nothing(learner):
+    """A gap of zero is never reached: both play all rounds, one with a look at the gap after every few."""
+    X, y, a = people()
+    base = LogisticRegression()
+    if learner == "network":
+        base = pytest.importorskip("optfair.nn", exc_type=ImportError).TorchClassifier(epochs=3, batch_size=64)
+    plain = WeightedERM(base, rounds=12, random_state=0).fit(X, y, sensitive_features=a)
+    looking = WeightedERM(base, rounds=12, stop_gap=0.0, random_state=0).fit(X, y, sensitive_features=a)
+    assert looking.gap_ > 0 and len(looking.history_) == 12
+    np.testing.assert_array_equal(looking.predict_proba(X), plain.predict_proba(X))
+    pd.testing.assert_frame_equal(looking.history_, plain.history_)
+
+
 def test_multipliers_are_bounded_and_start_at_zero():
     theta = np.random.default_rng(0).normal(scale=300, size=(2, 7))
     assert np.abs(multipliers(theta, 2.5)).sum() <= 2.5 + 1e-12

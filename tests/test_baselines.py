@@ -269,6 +269,69 @@ def test_bad_input(name):
     assert not hasattr(model, "classes_")
 
 
+NETWORKS = ("AdvDebias", "FairBatch", "FDivergence")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_networks_cannot_read(name):
+    kind = load(name)
+    from optfair.nn import TorchClassifier
+
+    with pytest.raises(ValueError, match="estimator=None: the default network cannot read the column 'text'"):
+        kind().fit(X.assign(text="a"), Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match="estimator=None: the default network reads tables"):
+        kind().fit(np.zeros((len(Y), 3, 4, 4)), Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match="early_stopping=True: keeps the parameters of the least plain loss"):
+        kind(TorchClassifier(early_stopping=True)).fit(X, Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match="optimizer='lbfgs': takes no minibatches"):
+        kind(TorchClassifier(batch_size=None)).fit(X, Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match=r"estimator=LogisticRegression\(\): must be an optfair.nn.TorchClassifier"):
+        kind(LogisticRegression()).fit(X, Y, sensitive_features=GROUP)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_everybody_at_once_in_any_order(name):
+    """One step an epoch on more people than a block holds: those who are sorted by group learn the same."""
+    from optfair.nn.batches import BLOCK_ROWS
+
+    kind = load(name)
+    from optfair.nn import TorchClassifier
+
+    rng = np.random.default_rng(0)
+    n = 2 * BLOCK_ROWS
+    group = np.repeat([0, 1], n // 2)
+    rows = rng.standard_normal((n, 2)) + 1.5 * group[:, None]
+    label = (rows.sum(axis=1) + rng.standard_normal(n) > 1.5).astype(int)
+    order = rng.permutation(n)
+    network = TorchClassifier(batch_size=None, optimizer="adamw", epochs=40, lr=0.05, decay=1.0, dtype="float64")
+    options = {"random_state": 0} | ({"alpha": 0.0} if name == "FairBatch" else {})  # which draws its rows
+    sorted_ = kind(network, **options).fit(rows, label, sensitive_features=group)
+    mixed = kind(network, **options).fit(rows[order], label[order], sensitive_features=group[order])
+    tolerance = 0.02 if name == "FairBatch" else 1e-6
+    np.testing.assert_allclose(sorted_.predict_proba(rows), mixed.predict_proba(rows), atol=tolerance)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_seeds_of_any_kind(name):
+    for seed in (2**40, np.random.default_rng(0), np.random.RandomState(0), None):
+        quick(name, random_state=seed).fit(X, Y, sensitive_features=GROUP)
+    with pytest.raises(
+        ValueError, match=r"random_state=1.5: must be None, a whole number of at least 0, or a generator"
+    ):
+        quick(name, random_state=1.5).fit(X, Y, sensitive_features=GROUP)
+
+
+@pytest.mark.parametrize("name", ["FDivergence", "AdvDebias", "FairBatch", "Frappe"])
+def test_it_trains_where_gradients_are_off(name):
+    load(name)
+    import torch
+
+    with torch.no_grad():
+        inside = quick(name).fit(X, Y, sensitive_features=GROUP)
+    outside = quick(name).fit(X, Y, sensitive_features=GROUP)
+    np.testing.assert_array_equal(inside.predict_proba(X), outside.predict_proba(X))
+
+
 @pytest.mark.parametrize("name", COMPARING)
 def test_groups_are_needed(name):
     with pytest.raises(ValueError, match="sensitive_features: missing; give the group of every row"):
@@ -377,7 +440,9 @@ def test_the_defaults_lower_the_violation(name, criterion):
     model = load(name)(criterion=criterion, random_state=0).fit(*train[:2], sensitive_features=train[2])
     accuracy, left = measured(model, test, judged)
     assert left < share * gap
-    assert max(np.mean(test[1] == label) for label in set(test[1])) + 0.03 < accuracy <= plain + 0.01
+    most = max(np.mean(test[1] == label) for label in set(test[1]))
+    least = most + 0.03 if METHODS[name].output == "randomised" else 0.45
+    assert most < least < accuracy <= plain + 0.01
 
 
 def test_the_package_serves_them():

@@ -183,6 +183,6 @@ def best_round(game: Game, trace: Trace) -> int:
 def duality_gap(game: Game, trace: Trace, learner: Learner, weights: np.ndarray) -> float:
     """max_h L(h, λ̄) − min_λ L(h̄, λ) of the mixture so far; the learner's answer to λ̄ stands for the best h."""
     mean, J = weights @ trace.multipliers, np.tensordot(weights, trace.confusions, axes=1)
-    answer = learner.respond(soft_targets(game.weights(mean), game.share, "cell"), len(trace))
+    answer = learner.aside(soft_targets(game.weights(mean), game.share, "cell"), len(trace))
     best = max(game.lagrangian(K, mean) for K in (game.confusion(learner.votes(answer)), *trace.confusions))
     return best - (game.accuracy(J) - game.cap * float(game.rows.excess(game.values(J))))

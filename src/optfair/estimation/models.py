@@ -28,13 +28,18 @@ PROBABILITY_SLACK = 1e-3
 
 def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
     """Standardised multinomial logistic regression (not centred where X is sparse)."""
+    refuse_texts(X, argument, "logistic regression")
+    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
+
+
+def refuse_texts(X: Any, argument: str, default: str) -> None:
+    """A default model of an ``argument`` that is None reads numbers only."""
     texts = [c for c in getattr(X, "columns", ()) if isinstance(X, pd.DataFrame) and not is_numeric_dtype(X[c])]
     if texts:
         raise ValueError(
-            f"{argument}=None: the default logistic regression cannot read the column {texts[0]!r}, not a number; "
-            "pass a Pipeline that encodes it."
+            f"{argument}=None: the default {default} cannot read the column {texts[0]!r}, not a number; pass a "
+            "Pipeline that encodes it."
         )
-    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
 
 
 def default_group_estimator(model: Any, X: Any) -> Pipeline:

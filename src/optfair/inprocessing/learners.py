@@ -57,7 +57,7 @@ def seeded(estimator: Any, seed: int, argument: str = "estimator") -> Any:
     estimator = clone(estimator)
     if hasattr(estimator, "get_params"):
         free = [k for k, v in estimator.get_params().items() if k.rpartition("__")[2] == "random_state" and v is None]
-        estimator.set_params(**dict.fromkeys(free, seed))
+        estimator.set_params(**dict.fromkeys(free, seed % 2**32))  # scikit-learn's have 32 bits
     return estimator
 
 
@@ -152,6 +152,12 @@ class WeightedCopies:
         self.n_fits += 1
         return model
 
+    def aside(self, targets: np.ndarray, turn: int) -> Any:
+        """What it would answer; it goes on as if it had not been asked."""
+        other = copy.copy(self)
+        other.live = copy.deepcopy(self.live)
+        return other.respond(targets, turn)
+
     def _drawn(self, row: np.ndarray, label: np.ndarray, weight: np.ndarray, turn: int) -> tuple[Any, np.ndarray, None]:
         """As many rows as there are people, drawn in proportion to their weights."""
         rng = np.random.default_rng([self.seed, turn + 1])  # plain training is turn −1
@@ -226,6 +232,14 @@ class SoftTargets:
         self.n_fits += 1
         model = self.live.with_parameters(self.live.parameters_state())
         self.plain = model if self.plain is None else self.plain
+        return model
+
+    def aside(self, targets: np.ndarray, turn: int) -> Any:
+        """What it would answer; it goes on as if it had not been asked."""
+        before, n_fits = self.live.training_state(), self.n_fits
+        model = self.respond(targets, turn)
+        self.live.restore_training(before)
+        self.n_fits = n_fits
         return model
 
     def settle(self, targets: np.ndarray, turn: int) -> Any:

@@ -123,9 +123,14 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         recipe = check_settings(self)
         if recipe.optimizer == "lbfgs":
             raise ValueError("optimizer='lbfgs': takes no minibatches; give batch_size, or optimizer='adamw'.")
+        if self.early_stopping:
+            raise ValueError(
+                "early_stopping=True: keeps the parameters of the least plain loss, which is not what is taught here; "
+                "set it to False."
+            )
         rows, codes, weight = self._labelled(X, y, sample_weight, None, True)
         table = np.eye(len(self.classes_))
-        self._train(rows, codes, table, weight, recipe, self.epochs, True, self.early_stopping, lesson)
+        self._train(rows, codes, table, weight, recipe, self.epochs, True, lesson=lesson)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> TorchClassifier:
@@ -217,7 +222,10 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
                 self.__dict__.pop("feature_names_in_", None)
         else:
             if sparse.issparse(X):
-                raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
+                raise TypeError(
+                    "X: is a sparse matrix; networks need dense rows: give X.toarray(), or sparse_output=False to the "
+                    "transformer that made it."
+                )
             images = callable(self.module) or self.module == "resnet" or (not reset and len(self.input_shape_) > 1)
             X = validate_data(self, X, reset=reset, dtype=np.dtype(self.dtype), order="C", allow_nd=images)
             rows = ArrayRows(X, device)

@@ -91,7 +91,7 @@ class FairBatchLesson(Lesson):
         self.members = [kept.cpu().numpy()[code == k] for k in range(m * A)]
         self.mass = np.bincount(code, weight, m * A).reshape(m, A)
         self.there = self.mass > 0
-        self.share = self.mass / self.mass.sum(1, keepdims=True)
+        self.share = self.mass / np.where(self.mass.sum(1) > 0, self.mass.sum(1), 1.0)[:, None]
         # Rows are drawn equally often within a cell; their weights there are one on average.
         mean = self.mass.ravel() / np.maximum(np.bincount(code, minlength=m * A), 1)
         super().__init__(targets / torch.from_numpy(np.where(mean > 0, mean, 1.0)).to(targets)[self.cell, None], kept)

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from optfair.base import People
 from optfair.baselines.base import Baseline
+from optfair.estimation.models import refuse_texts
+from optfair.features import is_dataset
 from optfair.inprocessing.learners import SoftTargets, make_learner, seeded, split_pipeline
 from optfair.nn.classifier import TorchClassifier
 from optfair.nn.training import Lesson
@@ -49,20 +51,18 @@ def network_learner(estimator: Any, people: People, seed: int, argument: str = "
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """Of the n people: a, y (n,) codes; weight (n,) of mean one; A, m how many groups and classes."""
+    """Of the n people: a, y (n,) codes; A, m how many groups and classes. Weights are in the targets."""
 
     a: Tensor
     y: Tensor
-    weight: Tensor
     A: int
     m: int
 
     @classmethod
     def of(cls, people: People, like: Tensor) -> Tensors:
-        """On the device and of the type of ``like``."""
-        weight = np.ones(len(people.y)) if people.weight is None else people.weight / people.weight.mean()
+        """On the device of ``like``."""
         a, y = (torch.from_numpy(np.asarray(v, dtype=np.int64)).to(like.device) for v in (people.a, people.y))
-        return cls(a, y, torch.from_numpy(weight).to(like), len(people.groups), len(people.classes))
+        return cls(a, y, len(people.groups), len(people.classes))
 
 
 class NetworkBaseline(Baseline):
@@ -84,9 +84,12 @@ class NetworkBaseline(Baseline):
 
     def _learn(self, people: People, seed: int) -> None:
         self._rows(people)  # says which cells are empty
-        estimator = (
-            default_network(len(people.y), **self.network_settings) if self.estimator is None else self.estimator
-        )
+        estimator = self.estimator
+        if estimator is None:
+            refuse_texts(people.X, "estimator", "network")
+            if np.ndim(people.X) > 2 or is_dataset(people.X):
+                raise ValueError("estimator=None: the default network reads tables; use TorchClassifier('resnet').")
+            estimator = default_network(len(people.y), **self.network_settings)
         learner = network_learner(estimator, people, seed)
         made: list[Lesson] = []
 
