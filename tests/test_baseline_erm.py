@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from baseline_tasks import adult, measured, three_by_three
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from optfair.baselines import ERM
@@ -84,6 +85,14 @@ def test_same_seed_same_result():
     other = ERM(network(epochs=2), random_state=4).fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, other)
+
+
+def test_a_model_that_needs_more_than_one_row():
+    (X, y, _), _ = three_by_three()
+    by_batch = make_pipeline(
+        FunctionTransformer(lambda rows: (rows - rows.mean(0)) / rows.std(0)), LogisticRegression()
+    )
+    assert ERM(by_batch).fit(X, y).predict_proba(X).shape == (len(y), 3)
 
 
 def test_errors():

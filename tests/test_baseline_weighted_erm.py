@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from baseline_tasks import CRITERIA, adult, measured, three_by_three
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -184,11 +184,11 @@ def test_it_stops_at_the_gap():
     assert best - (h[np.arange(len(y)), y].mean() - 3.0 * excess) <= 0.02 + 1e-9
 
 
-@pytest.mark.parametrize("learner", ["logistic", "network"])
+@pytest.mark.parametrize("learner", ["steps", "network"])
 def test_looking_at_the_gap_changes_nothing(learner):
     """A gap of zero is never reached: both play all rounds, one with a look at the gap after every few."""
     X, y, a = people()
-    base = LogisticRegression()
+    base = SGDClassifier(loss="log_loss", random_state=0)  # goes on from where it is, and does not end at an optimum
     if learner == "network":
         base = pytest.importorskip("optfair.nn", exc_type=ImportError).TorchClassifier(epochs=3, batch_size=64)
     plain = WeightedERM(base, rounds=12, random_state=0).fit(X, y, sensitive_features=a)

@@ -275,12 +275,31 @@ NETWORKS = ("AdvDebias", "FairBatch", "FDivergence")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_networks_cannot_read(name):
     kind = load(name)
+    from torch.utils.data import Dataset
+
     from optfair.nn import TorchClassifier
 
     with pytest.raises(ValueError, match="estimator=None: the default network cannot read the column 'text'"):
         kind().fit(X.assign(text="a"), Y, sensitive_features=GROUP)
     with pytest.raises(ValueError, match="estimator=None: the default network reads tables"):
         kind().fit(np.zeros((len(Y), 3, 4, 4)), Y, sensitive_features=GROUP)
+
+    class Endless(Dataset):
+        """Only its length says where it ends: numpy would read it for ever."""
+
+        def __len__(self):
+            return len(Y)
+
+        def __getitem__(self, row):
+            assert row < len(Y)
+            return np.zeros((3, 4, 4), dtype=np.float32)
+
+    with pytest.raises(ValueError, match="estimator=None: the default network reads tables"):
+        kind().fit(Endless(), Y, sensitive_features=GROUP)
+    numbers = X.astype(object)
+    np.testing.assert_array_equal(
+        *(kind(random_state=0).fit(f, Y, sensitive_features=GROUP).predict_proba(f) for f in (numbers, X))
+    )
     with pytest.raises(ValueError, match="early_stopping=True: keeps the parameters of the least plain loss"):
         kind(TorchClassifier(early_stopping=True)).fit(X, Y, sensitive_features=GROUP)
     with pytest.raises(ValueError, match="optimizer='lbfgs': takes no minibatches"):
@@ -313,8 +332,11 @@ def test_everybody_at_once_in_any_order(name):
 
 @pytest.mark.parametrize("name", PAPER)
 def test_seeds_of_any_kind(name):
-    for seed in (2**40, np.random.default_rng(0), np.random.RandomState(0), None):
+    for seed in (np.random.default_rng(0), np.random.RandomState(0), np.random, None):
         quick(name, random_state=seed).fit(X, Y, sensitive_features=GROUP)
+    large, small = (quick(name, random_state=seed).fit(X, Y, sensitive_features=GROUP) for seed in (2**40, 0))
+    if METHODS[name].needs == "torch":
+        assert not np.array_equal(large.predict_proba(X), small.predict_proba(X))
     with pytest.raises(
         ValueError, match=r"random_state=1.5: must be None, a whole number of at least 0, or a generator"
     ):
@@ -353,7 +375,7 @@ def test_criteria_that_a_method_cannot_compare(name):
         able = f"; use one of {', '.join(map(repr, load(name).criteria))}."
         assert said.startswith(f"criterion='{criterion}': ") and said.endswith(able)
         assert len(said) > len(f"criterion='{criterion}': {able}") + 20  # there is a reason
-    for odd in ("nothing", None, ["dp", "eo"]):
+    for odd in ("nothing", "predictive_nonsense", None, ["dp", "eo"]):
         with pytest.raises(ValueError) as error:
             quick(name, criterion=odd).fit(X, Y, sensitive_features=GROUP)
         assert (
@@ -376,9 +398,10 @@ def test_a_fitted_model_that_needs_the_sensitive_column(name):
 
 @pytest.mark.parametrize("name", ["LinearPost", "FairProjection"])
 def test_the_model_of_the_groups_is_named_as_such(name):
-    for wrong in (Ridge(), FrozenEstimator(LogisticRegression().fit(X, GROUP)), LogisticRegression):
+    weighted = LogisticRegression(class_weight={0: 1.0})
+    for wrong in (Ridge(), weighted, FrozenEstimator(LogisticRegression().fit(X, GROUP)), LogisticRegression):
         with pytest.raises(ValueError, match=r"^group_estimator"):
-            quick(name, group_estimator=wrong).fit(X, Y, sensitive_features=GROUP)
+            quick(name, group_estimator=wrong, posterior="factored").fit(X, Y, sensitive_features=GROUP)
 
 
 @pytest.mark.parametrize("name", COMPARING)

@@ -1264,3 +1264,11 @@ def test_a_fitted_model_that_needs_the_sensitive_column_is_told_in_one_line():
     fitted = FrozenEstimator(LogisticRegression().fit(frame, y))
     with pytest.raises(ValueError, match=r"^estimator: the fitted model seems to need the sensitive column 'a'"):
         OptFairPost(fitted, sensitive_features="a").fit(frame, y)
+
+
+@pytest.mark.parametrize("column", ["a", "of"])
+def test_errors_of_a_function_are_its_own(column):
+    """Though a word of theirs is the name of the sensitive column."""
+    frame = pd.DataFrame({"x": np.arange(40.0), column: np.arange(40) % 2})
+    with pytest.raises(ValueError, match="rows of its output are not probabilities"):
+        OptFairPost(lambda Z: np.ones((len(Z), 2)), sensitive_features=column).fit(frame, np.arange(40) % 3 > 0)

@@ -152,7 +152,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         seed = self.random_state
         if seed is None or isinstance(seed, int | np.integer):
             return None if seed is None else int(seed)
-        if not isinstance(seed, np.random.Generator | np.random.RandomState):
+        if not isinstance(seed, np.random.Generator | np.random.RandomState) and seed is not np.random:
             raise ValueError(f"random_state={seed!r}: must be None, a whole number of at least 0, or a generator.")
         if isinstance(seed, np.random.Generator):
             return int(seed.integers(2**31 - 1))

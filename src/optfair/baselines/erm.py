@@ -12,8 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from optfair.base import People
 from optfair.baselines.base import Baseline, fit_plain
-from optfair.estimation.models import model_probabilities
-from optfair.features import is_dataset, take_rows
+from optfair.estimation.models import asked, model_probabilities
 
 
 class ERM(Baseline):
@@ -51,8 +50,7 @@ class ERM(Baseline):
 
     def _learn(self, people: People, seed: int) -> None:
         self.estimator_ = fit_plain(self.estimator, people, seed)
-        if not is_dataset(people.X):
-            model_probabilities(self.estimator_, take_rows(people.X, np.arange(1)))  # refuses one that has none
+        asked(self.estimator_)
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """p(x), (n, n_classes) in the order of ``classes_``."""

@@ -7,12 +7,13 @@ given A   z[a, i] = 1[a = A(x)] · P(Y=i | x)            where x holds the group
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import infer_dtype, is_numeric_dtype
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -34,12 +35,21 @@ def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
 
 def refuse_texts(X: Any, argument: str, default: str) -> None:
     """A default model of an ``argument`` that is None reads numbers only."""
-    texts = [c for c in getattr(X, "columns", ()) if isinstance(X, pd.DataFrame) and not is_numeric_dtype(X[c])]
+    texts = [c for c in getattr(X, "columns", ()) if isinstance(X, pd.DataFrame) and not _holds_numbers(X[c])]
     if texts:
         raise ValueError(
             f"{argument}=None: the default {default} cannot read the column {texts[0]!r}, not a number; pass a "
             "Pipeline that encodes it."
         )
+
+
+def _holds_numbers(column: pd.Series) -> bool:
+    """Also as objects or categories."""
+    return is_numeric_dtype(column) or infer_dtype(column.astype(object)) in (
+        "integer",
+        "floating",
+        "mixed-integer-float",
+    )
 
 
 def default_group_estimator(model: Any, X: Any) -> Pipeline:
@@ -83,17 +93,20 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
     return model
 
 
+def asked(model: Any, argument: str = "estimator") -> Callable[[Any], Any]:
+    """What gives the probabilities of a model, or of a plain function of X."""
+    ask = getattr(model, "predict_proba", model)
+    if not callable(ask):
+        raise ValueError(
+            f"{argument}: {type(model).__name__} has no predict_proba; use a classifier that has, or wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV."
+        )
+    return ask
+
+
 def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:
     """(n, k) probabilities of a model with ``predict_proba``, or of a plain function of X."""
-    ask = getattr(model, "predict_proba", None)
-    if ask is None:
-        if not callable(model):
-            raise ValueError(
-                f"{argument}: {type(model).__name__} has no predict_proba; use a classifier that has, or wrap it in "
-                "sklearn.calibration.CalibratedClassifierCV."
-            )
-        ask = model
-    P = np.asarray(ask(X), dtype=np.float64)
+    P = np.asarray(asked(model, argument)(X), dtype=np.float64)
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if P.ndim != 2 or len(P) != n:
         raise ValueError(f"{argument}: its probabilities have shape {P.shape}; expected ({n}, n_classes).")

@@ -107,20 +107,22 @@ def make_recipe(
         kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
         recipe = Recipe(kind, estimator, group_estimator, None, shape)
     learned = [recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None]
-    for model in learned:
-        check_estimator(model)
+    for model, argument in zip(learned, ("estimator", "group_estimator"), strict=True):
+        check_estimator(model, argument if model is not recipe.estimator else "estimator")
     if people.weight is not None:
         _warn_unweighted(learned)
     return recipe
 
 
-def check_estimator(estimator: Any) -> None:
+def check_estimator(estimator: Any, argument: str = "estimator") -> None:
     """Refuse what would take the codes that models are fitted to for classes; None passes."""
     for name, value in (estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}).items():
         if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
-            raise ValueError(f"estimator: {name} by class is not possible, models see codes; use sample_weight.")
+            raise ValueError(f"{argument}: {name} by class is not possible, models see codes; use sample_weight.")
         if isinstance(value, FrozenEstimator) and is_classifier(value):
-            raise ValueError(f"estimator: {name} is a fitted classifier; freeze the whole: FrozenEstimator(estimator).")
+            raise ValueError(
+                f"{argument}: {name} is a fitted classifier; freeze the whole: FrozenEstimator(estimator)."
+            )
 
 
 def _warn_unweighted(models: Sequence[Any]) -> None:
@@ -216,8 +218,11 @@ def naming_columns(left_out: Any) -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError) as error:
-        for name in np.ravel(left_out):
-            if isinstance(name, str) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error)):
+        for name in left_out if isinstance(left_out, list) else [left_out]:
+            # Quoted, or a line of scikit-learn's list of features: a word alone may be any word.
+            if isinstance(name, str) and re.search(
+                rf"['\"]{re.escape(name)}['\"]|^- {re.escape(name)}$", str(error), re.M
+            ):
                 raise ValueError(
                     f"estimator: the fitted model seems to need the sensitive column {str(name)!r}, which a blind rule "
                     "leaves out; give the groups to fit instead, or use OptFairPost with awareness='aware'."

@@ -50,14 +50,18 @@ def seeded(estimator: Any, seed: int, argument: str = "estimator") -> Any:
     if not hasattr(final, "fit") or not answers or isinstance(final, type) or (tagged and is_regressor(final)):
         raise ValueError(f"{argument}={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
     if isinstance(final, FrozenEstimator):
-        raise ValueError(
-            f"{argument}: is a fitted model, frozen, and would have to be trained; use OptFairPost on top."
-        )
-    check_estimator(estimator)
+        instead = "; use OptFairPost on top" if argument == "estimator" else ""
+        raise ValueError(f"{argument}: is a fitted model, frozen, and would have to be trained{instead}.")
+    check_estimator(estimator, argument)
     estimator = clone(estimator)
     if hasattr(estimator, "get_params"):
-        free = [k for k, v in estimator.get_params().items() if k.rpartition("__")[2] == "random_state" and v is None]
-        estimator.set_params(**dict.fromkeys(free, seed % 2**32))  # scikit-learn's have 32 bits
+        params = estimator.get_params()
+        free = [k for k, v in params.items() if k.rpartition("__")[2] == "random_state" and v is None]
+        # Those of scikit-learn have 32 bits, those of networks 63.
+        short = seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
+        owners = [params.get(k.rpartition("__")[0], estimator) for k in free]
+        seeds = [seed if hasattr(owner, "fit_targets") else short for owner in owners]
+        estimator.set_params(**dict(zip(free, seeds, strict=True)))
     return estimator
 
 

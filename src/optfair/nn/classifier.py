@@ -123,14 +123,9 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         recipe = check_settings(self)
         if recipe.optimizer == "lbfgs":
             raise ValueError("optimizer='lbfgs': takes no minibatches; give batch_size, or optimizer='adamw'.")
-        if self.early_stopping:
-            raise ValueError(
-                "early_stopping=True: keeps the parameters of the least plain loss, which is not what is taught here; "
-                "set it to False."
-            )
         rows, codes, weight = self._labelled(X, y, sample_weight, None, True)
         table = np.eye(len(self.classes_))
-        self._train(rows, codes, table, weight, recipe, self.epochs, True, lesson=lesson)
+        self._train(rows, codes, table, weight, recipe, self.epochs, True, self.early_stopping, lesson)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> TorchClassifier:
@@ -276,6 +271,11 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
             plan = Lesson(targets(weight), on_device(kept))
         else:
             plan = lesson(training.net, targets(weight), on_device(kept))
+        if stop is not None and type(plan) is not Lesson:
+            raise ValueError(
+                "early_stopping=True: keeps the parameters of the least plain loss, which is not what is taught here; "
+                "set it to False."
+            )
         self.n_iter_ = training.run_epochs(rows, plan, recipe, epochs, stop)
         if stop is not None:
             stop.restore_best()

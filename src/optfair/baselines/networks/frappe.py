@@ -24,10 +24,9 @@ from torch import Tensor, nn
 
 from optfair.base import People
 from optfair.baselines.base import Baseline, check_number, check_whole, fit_plain
-from optfair.baselines.networks.network import default_network, network_learner
+from optfair.baselines.networks.network import check_table, default_network, network_learner
 from optfair.estimation.models import ClassModel
 from optfair.estimation.recipe import is_fitted_model, naming_columns
-from optfair.features import is_dataset
 from optfair.nn.training import Lesson
 
 LEAST_WIDTH = 1e-3  # between probabilities
@@ -160,7 +159,7 @@ class Frappe(Baseline):
         super()._check_arguments()
         check_number("fairness_weight", self.fairness_weight)
         check_whole("group_batch", self.group_batch)
-        if not isinstance(self.bandwidths, Sequence | np.ndarray) or isinstance(self.bandwidths, str):
+        if np.ndim(self.bandwidths) != 1:
             raise ValueError(f"bandwidths={self.bandwidths!r}: must be a list of numbers.")
         if len(self.bandwidths) == 0:
             raise ValueError(f"bandwidths={self.bandwidths!r}: must have at least one number.")
@@ -210,12 +209,11 @@ class Frappe(Baseline):
         """T, with the transformers of the base in front where nothing else was asked for."""
         if self.adjustment is not None:
             return self.adjustment
-        if is_dataset(people.X):
-            raise ValueError("adjustment=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
         model = self.base_.model
         model = model.estimator if isinstance(model, FrozenEstimator) else model
         network = default_network(len(people.y), **ADJUSTMENT)
         if not isinstance(model, Pipeline) or len(model) < 2:
+            check_table(people.X, "adjustment")
             return network
         return make_pipeline(FrozenEstimator(model[:-1]), FunctionTransformer(dense, accept_sparse=True), *network)
 

@@ -35,6 +35,13 @@ def default_network(n: int, **settings: Any) -> Any:
     return make_pipeline(StandardScaler(), TorchClassifier(**lasting | settings))
 
 
+def check_table(X: Any, argument: str) -> None:
+    """A default network reads tables of numbers."""
+    if is_dataset(X) or getattr(X, "ndim", 2) > 2:
+        raise ValueError(f"{argument}=None: the default network reads tables; use an optfair.nn.TorchClassifier.")
+    refuse_texts(X, argument, "network")
+
+
 def network_learner(estimator: Any, people: People, seed: int, argument: str = "estimator") -> SoftTargets:
     """A TorchClassifier, not yet trained, behind its fitted transformers, with its rows prepared."""
     if sparse.issparse(people.X):
@@ -86,9 +93,7 @@ class NetworkBaseline(Baseline):
         self._rows(people)  # says which cells are empty
         estimator = self.estimator
         if estimator is None:
-            refuse_texts(people.X, "estimator", "network")
-            if np.ndim(people.X) > 2 or is_dataset(people.X):
-                raise ValueError("estimator=None: the default network reads tables; use TorchClassifier('resnet').")
+            check_table(people.X, "estimator")
             estimator = default_network(len(people.y), **self.network_settings)
         learner = network_learner(estimator, people, seed)
         made: list[Lesson] = []
