@@ -311,10 +311,9 @@ def test_what_networks_cannot_read(name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_everybody_at_once_in_any_order(name):
     """One step an epoch on more people than a block holds: those who are sorted by group learn the same."""
-    from optfair.nn.batches import BLOCK_ROWS
-
     kind = load(name)
     from optfair.nn import TorchClassifier
+    from optfair.nn.batches import BLOCK_ROWS
 
     rng = np.random.default_rng(0)
     n = 2 * BLOCK_ROWS
