@@ -127,6 +127,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     attributes: Any
     classes_: np.ndarray
     groups_: pd.Index
+    _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _check_choices(self, **more: tuple[str, ...]) -> None:
@@ -258,7 +259,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             values = self._groups_of(X, sensitive_features)
             group = match_groups(values, self.groups_, _num_samples(X), missing=self.missing, unseen=self.unseen)
         elif sensitive_features is not None:
-            raise ValueError("sensitive_features: a blind rule does not use it; leave it out, or fit with 'aware'.")
+            raise ValueError(f"sensitive_features: a blind rule does not use it; leave it out{self._or_aware}.")
         return self._model_features(X) if complete else X, group
 
     def _check_other_columns(self, X: Any) -> None:
@@ -357,6 +358,7 @@ def _warn_if_among_features(X: Any, groups: Any) -> None:
         given = pd.DataFrame(np.asarray(groups))
     else:
         given = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
+    given = given[[name for name in given.columns if given[name].nunique(dropna=False) > 1]]  # one group is no secret
     same = [
         column
         for column in X.columns

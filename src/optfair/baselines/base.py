@@ -24,7 +24,7 @@ from optfair.inprocessing.learners import seeded
 class Baseline(FairClassifier):
     """A method to compare with: it takes groups at `fit` and needs none to answer."""
 
-    awareness = "blind"
+    awareness, _or_aware = "blind", ""
     unseen = "error"
     decision = "argmax"
     criteria: ClassVar[tuple[str, ...]] = ("dp", "eop", "eo")
@@ -75,7 +75,8 @@ class Baseline(FairClassifier):
         except ValueError as error:
             if "predictive values divide" in str(error):  # which says why
                 raise
-            raise ValueError(f"criterion={self.criterion!r}: unknown; {able}") from None
+            what = "unknown" if isinstance(self.criterion, str) else "must be one name"
+            raise ValueError(f"criterion={self.criterion!r}: {what}; {able}") from None
         if name not in self.criteria:
             raise ValueError(f"criterion={self.criterion!r}: {self.why_not_others}; {able}")
         return name

@@ -9,7 +9,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from optfair.constraints.criteria import short_name
+from optfair.constraints.criteria import CRITERIA, short_name
 from optfair.errors import need_extra
 
 COMPARED = ("dp", "eop", "eo")
@@ -44,9 +44,10 @@ class Method:
 
     def make(self, criterion: str = "dp", value: float | None = None, **options: Any) -> Any:
         """The classifier for a criterion at one value of its knob (None: the default); ``options`` are its own."""
-        if self.criteria and short_name(criterion) not in self.criteria:
-            able = ", ".join(self.criteria)
-            raise ValueError(f"criterion={criterion!r}: {self.name} is compared by {able}.")
+        known = isinstance(criterion, str) and criterion in {*CRITERIA, *CRITERIA.values()}
+        if not known or (self.criteria and short_name(criterion) not in self.criteria):
+            able = ", ".join(map(repr, self.criteria or COMPARED))
+            raise ValueError(f"criterion={criterion!r}: methods are compared by {able}; others go to the class itself.")
         if value is not None and self.knob is None:
             raise ValueError(f"value={value!r}: {self.name} has no knob.")
         given: dict[str, Any] = {} if value is None else {str(self.knob): value}

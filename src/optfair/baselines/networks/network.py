@@ -48,8 +48,8 @@ def network_learner(estimator: Any, people: People, seed: int, argument: str = "
         raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
     if not isinstance(split_pipeline(estimator)[1], TorchClassifier):
         raise ValueError(
-            f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline; its "
-            "gradient is changed."
+            f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline: its "
+            "training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: module)."
         )
     learner = make_learner(seeded(estimator, seed, argument), people, None, seed, 1, "error")
     assert isinstance(learner, SoftTargets)
