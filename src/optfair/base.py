@@ -127,7 +127,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     attributes: Any
     classes_: np.ndarray
     groups_: pd.Index
-    _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
+    _or_aware = ", or fit with 'aware'"  # what a user of this class can do instead
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _check_choices(self, **more: tuple[str, ...]) -> None:
