@@ -81,10 +81,10 @@ class Baseline(FairClassifier):
             raise ValueError(f"criterion={self.criterion!r}: {self.why_not_others}; {able}")
         return name
 
-    def _rows(self, people: People, tolerance: float = 1.0, reference: str = "overall") -> tuple[RowSet, np.ndarray]:
+    def _rows(self, people: People, tolerance: float = 1.0) -> tuple[RowSet, np.ndarray]:
         """(The rows of the criterion, the prior of the labels (A, m)); rows nobody is in are named and left out."""
         prior = label_prior(people)
-        wish = Constraint(self._criterion(), tolerance, reference)
+        wish = Constraint(self._criterion(), tolerance)
         rows = compile_rows([wish], people.groups, people.class_index, prior)
         warn_empty(rows.dropped)
         return rows, prior

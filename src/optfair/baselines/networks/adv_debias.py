@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from optfair.base import People
 from optfair.baselines.base import check_choice, check_number, check_whole
-from optfair.baselines.networks.network import NetworkBaseline, Tensors
+from optfair.baselines.networks.network import BatchLesson, NetworkBaseline, Tensors
 from optfair.nn.batches import Rows
 from optfair.nn.nets import make_module
 from optfair.nn.training import Lesson, Optimizer, flatten, seed_of, seeded
@@ -70,7 +70,7 @@ def make_adversary(width: int, n_groups: int, hidden: Sequence[int], seed: int, 
     return net.to(like)
 
 
-class AdversarialLesson(Lesson):
+class AdversarialLesson(BatchLesson):
     """Both networks take one step on every batch, from the gradients before either has moved."""
 
     def __init__(
@@ -97,13 +97,6 @@ class AdversarialLesson(Lesson):
         self.optimizer = Optimizer("adamw", self.theta)
         self.losses: list[float] = []
         self._sums = torch.zeros(2, dtype=torch.float64)  # of L_A and of weights, in this epoch
-
-    def batches(self, size: int | None, shape: tuple[int, ...], generator: torch.Generator) -> list[Tensor]:
-        # In one part where there is one step: projections of parts are no projection of the whole.
-        return [self.kept] if size is None else super().batches(size, shape, generator)
-
-    def parts(self, batches: Sequence[Tensor]) -> Sequence[Tensor]:
-        return batches
 
     @torch.enable_grad()
     def add_gradient(self, net: nn.Module, x: Tensor, part: Tensor) -> None:

@@ -25,7 +25,7 @@ from torch.nn.functional import one_hot, softplus
 
 from optfair.base import People
 from optfair.baselines.base import check_choice, check_number, check_whole
-from optfair.baselines.networks.network import NetworkBaseline, Tensors
+from optfair.baselines.networks.network import BatchLesson, NetworkBaseline, Tensors
 from optfair.nn.batches import Rows
 from optfair.nn.training import Lesson, Optimizer, flatten, seed_of, seeded
 
@@ -109,7 +109,7 @@ class Critic:
         self.optimizer.step(self.theta, self.gradient, self.lr, 0.0)
 
 
-class Alike(Lesson):
+class Alike(BatchLesson):
     """Cross-entropy + λ R, R of each batch. critic : None for rates. value : R, the mean of the last epoch."""
 
     def __init__(
@@ -128,13 +128,6 @@ class Alike(Lesson):
         self.critic, self.steps = critic, steps
         self.seen: list[float] = []
         self.value = float("nan")
-
-    def batches(self, size: int | None, shape: tuple[int, ...], generator: torch.Generator) -> list[Tensor]:
-        # In one part where there is one step: the divergences of parts are not that of the whole.
-        return [self.kept] if size is None else super().batches(size, shape, generator)
-
-    def parts(self, batches: Sequence[Tensor]) -> Sequence[Tensor]:
-        return batches
 
     @torch.enable_grad()
     def add_gradient(self, net: nn.Module, x: Tensor, part: Tensor) -> None:

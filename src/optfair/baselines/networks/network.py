@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -70,6 +71,17 @@ class Tensors:
         """On the device of ``like``."""
         a, y = (torch.from_numpy(np.asarray(v, dtype=np.int64)).to(like.device) for v in (people.a, people.y))
         return cls(a, y, len(people.groups), len(people.classes))
+
+
+class BatchLesson(Lesson):
+    """A lesson whose gradient is one of the batch as a whole, and no sum over its rows; ``part`` : their positions."""
+
+    def batches(self, size: int | None, shape: tuple[int, ...], generator: torch.Generator) -> list[Tensor]:
+        # In one part where there is one step: what is found of parts is not that of the whole.
+        return [self.kept] if size is None else super().batches(size, shape, generator)
+
+    def parts(self, batches: Sequence[Tensor]) -> Sequence[Tensor]:
+        return batches
 
 
 class NetworkBaseline(Baseline):
