@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -818,6 +818,19 @@ def test_the_likeliest_class(soft):
 def test_a_fresh_key_unless_there_is_a_seed():
     keys = [quick(random_state=seed).fit(X, Y, sensitive_features=SEX).rule_.key for seed in (None, None, 0, 0)]
     assert keys[0] != keys[1] and keys[2] == keys[3]
+
+
+@pytest.mark.parametrize("posterior", ["joint", "factored"])
+def test_a_seed_is_that_of_the_models_too(posterior):
+    """Of the parts that have none; those that have one keep it, and the estimator given is left as it is."""
+    forest = RandomForestClassifier(5, max_depth=3)
+    models = [quick(make_pipeline(StandardScaler(), forest), posterior=posterior, random_state=k) for k in (1, 1, 2)]
+    found = [model.fit(X, Y, sensitive_features=SEX).joint_posterior(X_NEW) for model in models]
+    assert np.array_equal(found[0], found[1]) and not np.array_equal(found[0], found[2])
+    assert forest.random_state is None
+    own = RandomForestClassifier(5, max_depth=3, random_state=7)
+    found = [quick(own, random_state=k, calibration="none").fit(X, Y, sensitive_features=SEX) for k in (1, 2)]
+    assert np.array_equal(*(model.joint_posterior(X_NEW) for model in found))
 
 
 def test_rules_from_the_same_posteriors_share_the_secret():

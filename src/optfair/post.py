@@ -22,7 +22,7 @@ from optfair.determinism import Determinism
 from optfair.dual.certificate import Certificate
 from optfair.errors import warn
 from optfair.estimation.calibration import calibrate, calibrated
-from optfair.estimation.models import JointModel, placed
+from optfair.estimation.models import JointModel, placed, with_seeds
 from optfair.estimation.recipe import is_fitted_model, learn_posteriors
 from optfair.labelled import solve_with_labels
 from optfair.labels import encode_classes, match_groups
@@ -77,7 +77,8 @@ class OptFairPost(RecordedClassifier):
     missing : a missing group is an "error", or a "group" of its own. unseen : when aware, a group not seen in ``fit``
         is an "error", or is answered "blind", from z(x) without the group.
     keep_posteriors : keep the out-of-fold z in memory for `with_tolerance`, `with_criterion`, `frontier` and `report`.
-    n_jobs : processes that share the model fits. random_state : seed; makes the key of hashed decisions guessable.
+    n_jobs : processes that share the model fits. random_state : seed, also of the models' parts that have
+        none; makes the key of hashed decisions guessable.
 
     Attributes
     ----------
@@ -158,7 +159,10 @@ class OptFairPost(RecordedClassifier):
         aware = self.awareness == "aware"
         people = replace(people, X=self._model_features(people.X))
         holds_group = aware and self.sensitive_features is not None
-        how = self.estimator, self.group_estimator, self.posterior, self.cv
+        models, seed = (self.estimator, self.group_estimator), self._seed()
+        if seed is not None:
+            models = tuple(model if fixed and k == 0 else with_seeds(model, seed) for k, model in enumerate(models))
+        how = *models, self.posterior, self.cv
         left_out = None if aware else self.sensitive_features
         learned = learn_posteriors(*how, people, self.n_jobs, holds_group=holds_group, left_out=left_out)
         seconds = {"models": time.perf_counter() - clock}

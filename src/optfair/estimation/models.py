@@ -78,6 +78,20 @@ def weight_arguments(estimator: Any, weight: Any) -> dict[str, Any]:
     return found
 
 
+def with_seeds(estimator: Any, seed: int) -> Any:
+    """A clone whose parts have a seed where they had none; what cannot be cloned is left to those who refuse it."""
+    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
+        return estimator
+    estimator = clone(estimator)
+    params = estimator.get_params()
+    free = [k for k, v in params.items() if k.rpartition("__")[2] == "random_state" and v is None]
+    # Those of scikit-learn have 32 bits, those of networks 63.
+    short = seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
+    owners = [params.get(k.rpartition("__")[0], estimator) for k in free]
+    seeds = [seed if hasattr(owner, "fit_targets") else short for owner in owners]
+    return estimator.set_params(**dict(zip(free, seeds, strict=True)))
+
+
 def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | None) -> Any:
     """A clone of ``estimator``, fitted, with weights where it takes them; a constant if there is one target only."""
     if (target == target[0]).all():

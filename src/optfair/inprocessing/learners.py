@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 
 from optfair.base import People
 from optfair.errors import need_extra, warn
-from optfair.estimation.models import fit_model, takes_weights, weight_arguments
+from optfair.estimation.models import fit_model, takes_weights, weight_arguments, with_seeds
 from optfair.estimation.recipe import check_estimator
 from optfair.features import is_dataset, take_rows
 from optfair.inprocessing.game import is_plain
@@ -53,16 +53,7 @@ def seeded(estimator: Any, seed: int, argument: str = "estimator") -> Any:
         instead = "; use OptFairPost on top" if argument == "estimator" else ""
         raise ValueError(f"{argument}: is a fitted model, frozen, and would have to be trained{instead}.")
     check_estimator(estimator, argument)
-    estimator = clone(estimator)
-    if hasattr(estimator, "get_params"):
-        params = estimator.get_params()
-        free = [k for k, v in params.items() if k.rpartition("__")[2] == "random_state" and v is None]
-        # Those of scikit-learn have 32 bits, those of networks 63.
-        short = seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
-        owners = [params.get(k.rpartition("__")[0], estimator) for k in free]
-        seeds = [seed if hasattr(owner, "fit_targets") else short for owner in owners]
-        estimator.set_params(**dict(zip(free, seeds, strict=True)))
-    return estimator
+    return with_seeds(estimator, seed)
 
 
 def with_probabilities(estimator: Any) -> Any:
