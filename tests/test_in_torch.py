@@ -204,3 +204,32 @@ def test_a_data_set_larger_than_memory(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["too large to be read at once", "2 (10,)"]
+
+
+RATES = []
+
+
+class Watched(TorchClassifier):
+    def fit_targets(self, X, cell, table, sample_weight=None, *, rate=1.0, **how):
+        RATES.append((how.get("n_epochs"), rate))
+        return super().fit_targets(X, cell, table, sample_weight, rate=rate, **how)
+
+
+def test_rates_fall_over_the_rounds_to_a_tenth():
+    rng = np.random.default_rng(0)
+    X, group = rng.standard_normal((200, 3)), rng.integers(0, 2, 200)
+    y = (X[:, 0] + group > 0.5).astype(int)
+    RATES.clear()
+    network = Watched(epochs=2, batch_size=50, decay=0.7)
+    OptFairIn(network, rounds=8, inner_epochs=2, start="zero", max_multiplier=2.0, random_state=0).fit(
+        X, y, sensitive_features=group
+    )
+    plain, *rounds = RATES
+    assert plain == (None, 1.0)  # the first round is plain training, which ends at a rate of its own
+    assert rounds == [(2, pytest.approx(max(0.1, 0.49**turn))) for turn in range(1, 8)]
+
+
+@pytest.mark.parametrize("rate", [0, -1.0, np.inf, np.nan])
+def test_rates_that_are_none(rate):
+    with pytest.raises(ValueError, match=f"rate={rate!r}: must be a number above 0"):
+        TorchClassifier().fit_targets(np.zeros((2, 1)), [0, 1], np.eye(2), rate=rate)

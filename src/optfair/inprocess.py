@@ -58,7 +58,8 @@ class OptFairIn(RecordedClassifier):
         fitted once), or `optfair.nn.TorchClassifier`; None: standardised multinomial logistic regression.
     sensitive_features, criterion, tolerance, reference, outcomes, attributes, costs, decision, missing : see
         `OptFairPost`. awareness : "blind", or "aware": the learner sees the group too, as columns of X.
-    rounds : T. inner_epochs : epochs of a torch learner in each round; plain training, before them, has its ``epochs``.
+    rounds : T. inner_epochs : epochs of a torch learner in each round, at rates that fall by its ``decay`` to a tenth
+        of its ``lr``; plain training, before them, has its ``epochs``.
     start : "post" (the multipliers of post-processing with a quick model of the same kind), "zero" (the paper's), or a
         FairRule or fitted OptFairPost (which `clone` would unfit: give searches its ``rule_``).
     step : "theorem" (η of Theorem 5.2), "adaptive" (larger where D(h) is small; may overshoot), or a number.

@@ -30,6 +30,7 @@ from optfair.features import is_dataset, take_rows
 from optfair.inprocessing.game import is_plain
 
 WITHOUT_WEIGHTS = ("error", "resample")
+LEAST_RATE = 0.1  # of networks in late rounds, in units of their lr
 AUTO_EARLY_STOPPING = 10_000  # rows beyond which histogram boosting stops early by itself
 
 
@@ -222,12 +223,16 @@ class SoftTargets:
     def respond(self, targets: np.ndarray, turn: int) -> Any:
         if turn == 0 and is_plain(targets) and self.plain is not None:
             return self.plain  # the game starts at zero, with what plain training found
-        n_epochs = None if self.plain is None else self.inner_epochs
-        self.live.fit_targets(self.X, self.cell, targets, self.weight, n_epochs=n_epochs)
+        how = {} if self.plain is None else {"n_epochs": self.inner_epochs, "rate": self._rate(turn)}
+        self.live.fit_targets(self.X, self.cell, targets, self.weight, **how)
         self.n_fits += 1
         model = self.live.with_parameters(self.live.parameters_state())
         self.plain = model if self.plain is None else self.plain
         return model
+
+    def _rate(self, turn: int) -> float:
+        """Large where the multipliers still move, small in the rounds that are mixed: steps of one size leave noise."""
+        return max(LEAST_RATE, float(self.live.decay) ** (turn * self.inner_epochs))
 
     def aside(self, targets: np.ndarray, turn: int) -> Any:
         """What it would answer; it goes on as if it had not been asked."""

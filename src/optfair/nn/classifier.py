@@ -6,6 +6,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,14 +151,18 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         *,
         n_epochs: int | None = None,
         reset: bool = False,
+        rate: float = 1.0,
     ) -> TorchClassifier:
         """Minimise Σ_n w_n (−Σ_j T_nj log softmax(f(x_n))_j) / Σ_n w_n with T_n = table[cell_n].
 
         cell : (n,) integers. table : (cells, m), not negative; the m columns are the classes.
         n_epochs : instead of ``epochs``. reset : start afresh; otherwise go on from the parameters and the state of
-        the optimizer of the last call, if there was one. Rates begin at ``lr`` in every call.
+        the optimizer of the last call, if there was one. rate : where this call begins, in units of ``lr``.
         """
         recipe = check_settings(self)
+        if not 0 < rate < np.inf:
+            raise ValueError(f"rate={rate!r}: must be a number above 0.")
+        recipe = replace(recipe, lr=recipe.lr * rate)
         fresh = reset or not hasattr(self, "module_")
         epochs = whole_number("n_epochs", self.epochs if n_epochs is None else n_epochs)
         rows = self._rows(X, reset=fresh)
