@@ -64,7 +64,7 @@ def run(*argv):
 def test_help_answers_at_once_and_imports_nothing_heavy():
     code, out, _ = optfair("--help")
     assert code == 0
-    for command in ("demo", "audit", "fit", "predict", "frontier", "datasets"):
+    for command in ("demo", "audit", "fit", "predict", "frontier", "datasets", "bench"):
         assert command in out
     assert "exit codes" in out
     seconds = []

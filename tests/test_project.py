@@ -41,6 +41,7 @@ LAYERS = [
     ["model_file"],
     ["baselines"],
     ["datasets"],
+    ["benchmark"],
     ["cli"],
     ["__main__"],
 ]
@@ -80,6 +81,7 @@ INSIDE = {
         ["audit", "datasets", "demo"],
         ["training"],
         ["fit", "predict", "frontier"],
+        ["bench"],
     ],
     "baselines": [
         ["base", "registry"],
@@ -87,6 +89,21 @@ INSIDE = {
         ["erm", "weighted_erm", "fair_projection", "linear_post"],
     ],
     "baselines/networks": [["network"], ["adv_debias", "fair_batch", "f_divergence", "frappe"]],
+    "benchmark": [
+        ["areas", "ledger"],
+        ["people"],
+        ["plan"],
+        ["work"],
+        ["pool"],
+        ["run", "page"],
+    ],
+    "benchmark/page": [
+        ["results"],
+        ["panels"],
+        ["tables", "figures"],
+        ["notes", "who_wins", "paper", "beyond", "about"],
+        ["write"],
+    ],
     "inprocessing": [["game"], ["learners", "summary", "start"], ["mixture", "checkpoint"], ["run"]],
 }
 EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm"}

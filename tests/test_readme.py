@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +97,19 @@ def test_the_page_of_the_baselines_is_made_from_its_runs():
     wanted = {(name, seed, method.name, criterion, value) for name, seed, method, criterion, value in methods.runs()}
     assert found == wanted
     assert (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8") == methods.page(lines)
+
+
+def test_the_page_of_results_is_made_from_its_runs(tmp_path, monkeypatch, capsys):
+    """The command that the page names, asked for the page alone, writes the same page; and its pictures are there."""
+    pytest.importorskip("matplotlib", reason="the pictures of the page")
+    from optfair.cli.main import main
+
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results", ignore=shutil.ignore_patterns("*.png"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPTFAIR_DATA", str(tmp_path))  # the lines say who the people were
+    command = re.search(r"written by `optfair ([^`]+)`", page).group(1)
+    assert main([*shlex.split(command), "--page", "docs/results.md", "--only-page"]) == 0
+    assert (tmp_path / "docs" / "results.md").read_text(encoding="utf-8") == page
+    drawn = {file.name for file in (tmp_path / "docs" / "results").glob("*.png")}
+    assert drawn == {file.name for file in (ROOT / "docs" / "results").glob("*.png")} and drawn

@@ -22,7 +22,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"optfair {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_datasets):
+    for add in (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_datasets, _add_bench):
         add(commands)
     return parser
 
@@ -122,6 +122,25 @@ def _add_datasets(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--download", action="store_true", help="get NAME if it is not here")
     parser.add_argument("-o", "--output", metavar="OUT", help=f"write NAME as a table (got if need be): {TABLES}")
     parser.add_argument("--test", metavar="OUT2", help="where a random 30 %% of the people go instead")
+
+
+def _add_bench(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands,
+        "bench",
+        "run the experiments of the paper and write the page of their results",
+        "What is finished is\nkept: started again, it goes on where it was stopped.",
+    )
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="some of them (default: all)")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder of the lines of finished runs, *.jsonl")
+    parser.add_argument("--page", metavar="FILE", help="where the page goes (default: DIR/results.md)")
+    parser.add_argument("--only-page", action="store_true", help="run nothing: the page from the lines that are there")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+    parser.add_argument("--smoke", action="store_true", help="everything tiny: minutes, and numbers that mean nothing")
+    parser.add_argument("--data", metavar="NAME", action="append", help="only on these people; repeat it")
+    parser.add_argument(
+        "--limit", type=float, default=1800, metavar="SECONDS", help="of one run (default: %(default)s)"
+    )
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:

@@ -16,8 +16,8 @@ class InputError(ValueError):
 
 def check_paths(arguments: Namespace) -> None:
     """The files that a command names."""
-    if arguments.command == "demo":
-        return  # it reads no file, and makes its folder
+    if arguments.command in ("demo", "bench"):
+        return  # they read no file, and make their folder
     read = () if arguments.command == "datasets" else ("file", "test")
     tables = [path for name in read if (path := getattr(arguments, name, None))]
     models = [arguments.model] if "model" in arguments else []

@@ -1,0 +1,1 @@
+"""The paper's experiments: plan → people → work (fit, score) → lines in files → page."""

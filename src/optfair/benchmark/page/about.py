@@ -1,0 +1,160 @@
+"""About the runs: how to read the page, whose people these are, and what tuning tried and chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optfair.benchmark.page.results import Cell, Results, unique
+from optfair.benchmark.page.tables import Part, cannot, caption, details, span, stand_in, table
+from optfair.benchmark.plan import TRIED, TRIED_VALUES, Run
+
+HOW_TO_READ = """\
+This page is written by `{command}`. Every number on it is from the line of a finished run (`*.jsonl`), or from a source
+that is named beside it; a number without a run would not let it be written.
+
+* **violation**: the largest |rate of a group − rate of everybody|, on people that the rule was not fitted on.
+* **noise floor**: the violation that a perfectly fair rule stays below by chance alone, 19 times of 20. Below it,
+  nobody can be told to be fairer than another.
+* **accuracy**: in %, on the same people. Answers of randomised rules are one draw per person, scored like all
+  others.
+* **±**: half a 90 % interval over the seeds (Student's t). A seed is a split, a network and the draws.
+* **knob**: the argument of a method that trades accuracy for fairness. Its other settings were tuned on a part of the
+  training people of the first seed; what was tried is at the end.
+* **stand-in**: other people in place of those of the paper. Their numbers are not comparable with the paper's."""
+
+
+def head(results: Results) -> list[Part]:
+    cells = [cell for own in results.cells.values() for cell in own]
+    parts: list[Part] = [HOW_TO_READ.format(command=results.whole_command)]
+    if results.plan.smoke:
+        parts.append("**These are smoke runs: everything is tiny, and the numbers mean nothing.**")
+    if not cells:
+        return parts
+    rows = [_row(results, data, [c for c in cells if c.data == data]) for data in unique(cell.data for cell in cells)]
+    heads = ["people", "source", "learned from / judged on", "classes × groups", "seeds", "network", "small cells"]
+    says = (
+        "The people of this page. Network: the settings chosen for plain training, which all methods start from. Small "
+        "cells: group and class with fewer than 30 judged people, and the fewest, over the seeds."
+    )
+    return [*parts, "### People", table(heads, rows, caption(results, " ".join(results.cells), cells, says))]
+
+
+def _row(results: Results, data: str, cells: Sequence[Cell]) -> list[str]:
+    line, plan = results.people(data), results.plan.data[data]
+    seeds = span(seed for cell in cells for seed in cell.seeds)
+    source = str(cells[0].lines[0]["run"]["source"])
+    own = results.stand_in(data)
+    source = f"`{source}`" + (f", **{stand_in(own)}**" if own else "")
+    model = results.plan.run(data, "ERM", "dp", None, plan.seeds[0]).options["model"]
+    if line is None:
+        return [
+            plan.title,
+            source,
+            "not known: every run was stopped",
+            "not known",
+            seeds,
+            settings(model),
+            "not known",
+        ]
+    title = plan.title if plan.made is None else f"{plan.title} (`{data}`)"
+    n = " / ".join(f"{size:,}" for size in line["n"])
+    shape = f"{line['classes']} × {line['groups']}"
+    small = _small(cells, line["classes"] * line["groups"])
+    return [title, source, n, shape, seeds, settings(model), small]
+
+
+def _small(cells: Sequence[Cell], total: int) -> str:
+    """3–4 of 16, fewest 7."""
+    found = [line["small_cells"] for cell in cells for line in cell.lines if "small_cells" in line]
+    if not found:
+        return "not counted: plain training was not run"
+    counts = [len(own) for own in found]
+    told = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+    fewest = [n for own in found for _, _, n in own]
+    return f"{told} of {total}" + (f", fewest {min(fewest)}" if fewest else "")
+
+
+def settings(options: Mapping[str, Any]) -> str:
+    """lr 0.001, epochs 30; nested ones too."""
+    told = []
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            told.append(settings(value))
+        else:
+            told.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    return ", ".join(text for text in told if text) or "as it comes"
+
+
+TUNED = (
+    "Settings other than the knob, by a part of the training people of the first seed: nobody judged on at that seed "
+    "took part. Each seed splits all people anew, so some who did are judged on at others; the same for every method."
+)
+
+
+# -- tuning --------------------------------------------------------------------------------------------------
+def tuning(results: Results) -> list[Part]:
+    """Every trial, its score on the validation part, and the one chosen."""
+    asked = _tuned(results)
+    parts: list[Part] = []
+    for data in unique(name for name, _ in asked):
+        rows, cells = [], []
+        for method in (method for name, method in asked if name == data):
+            trials = results.plan.trials(data, method)
+            chosen = results.plan.choice(data, method)
+            for trial in trials:
+                runs = results.plan.trial_runs(data, method, trial)
+                cells += [_trial_cell(results, run) for run in runs]
+                best = "**chosen**" if trial is chosen else ""
+                rows.append([results.title(method), settings(trial), _score(results, data, method, runs), best])
+        says = (
+            "Score on the validation part, of the training people of the first seed only: accuracy (%) of plain "
+            f"training; of the others the mean of the areas (%) by {' and '.join(TRIED)}, of the rules at the values "
+            f"{' and '.join(str(k + 1) for k in TRIED_VALUES)} of the knob."
+        )
+        text = table(["method", "tried", "score", ""], rows, _validation_caption(results, data, cells, says))
+        parts.append(details(results.data_title(data), text))
+    if not parts:
+        return []
+    return [
+        TUNED,
+        *parts,
+    ]
+
+
+def _tuned(results: Results) -> list[tuple[str, str]]:
+    """(data, method) with more than one trial: those of the page, and the networks they stand on."""
+    found = []
+    for cell in (cell for own in results.cells.values() for cell in own):
+        plan = results.plan.data[cell.data]
+        below = [] if plan.features_of is None else [(plan.features_of, "ERM")]
+        found += [*below, (cell.data, "ERM"), (cell.data, results.plan.methods[cell.method].like)]
+    kept = unique(
+        (results.plan.data[data].tuned_on or data, method) for data, method in found if results.plan.data[data].tuned
+    )
+    return [(data, method) for data, method in kept if len(results.plan.trials(data, method)) > 1]
+
+
+def _trial_cell(results: Results, run: Run) -> Cell:
+    return Cell(run.data, run.method, run.criterion, run.value, {}, (results.plan.lines[run.key],))
+
+
+def _score(results: Results, data: str, method: str, runs: list[Run]) -> str:
+    errors = [error for run in runs if (error := results.plan.lines[run.key].get("error"))]
+    return cannot(errors) if errors else f"{100 * results.plan.trial_score(data, method, runs):.2f}"
+
+
+def _validation_caption(results: Results, data: str, cells: Sequence[Cell], says: str) -> str:
+    """As other captions; the people are those of the validation part."""
+    lines = [line for cell in cells for line in cell.lines if "n" in line]
+    parts = [says]
+    if lines:
+        n = " / ".join(f"{size:,}" for size in lines[0]["n"])
+        parts.append(f"Learned from / judged on: {results.data_title(data)} {n} (seed {cells[0].seeds[0]}).")
+        if lines[0]["stand_in"]:
+            parts.append(f"**{results.data_title(data)}: {stand_in(lines[0]['stand_in'])}.**")
+    parts.append("One seed, so no interval.")
+    if results.plan.smoke:
+        parts.append("**Smoke runs: these numbers mean nothing.**")
+    names = " ".join(results.cells)
+    return "<sub>" + " ".join(parts) + f" Runs: `{results.made_by(names)}`.</sub>"

@@ -1,0 +1,114 @@
+"""A panel: the frontiers of all methods of one kind, for one criterion on some people; and who wins there.
+
+    gain = area of ours − area of theirs, of the same seed, in points of accuracy
+
+Areas start from the rule without constraints of the same kind and seed: plain training for methods that train, the
+argmax of the posterior for those that post-process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optfair.benchmark.areas import Mean, area, mean
+from optfair.benchmark.page.results import Cell, Results, difference, pick, unique
+
+PLAIN = {"in": "ERM", "post": "Posterior"}
+KINDS = {"in": "In-processing", "post": "Post-processing"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """Who takes part: a method, by what it answers or by its likeliest class."""
+
+    method: str
+    title: str
+    ours: bool
+    answers: str = "answers"
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """plain : the cell without constraints. cells : of each side, along its knob."""
+
+    data: str
+    criterion: str
+    kind: str
+    plain: Cell
+    cells: dict[Side, list[Cell]]
+
+    @property
+    def ours(self) -> list[Side]:
+        return [side for side in self.cells if side.ours]
+
+    @property
+    def theirs(self) -> list[Side]:
+        return [side for side in self.cells if not side.ours]
+
+    @property
+    def judgeable(self) -> bool:
+        """Whether the rule without constraints is less fair than chance makes a fair one look."""
+        return bool(self.plain.each("floor")) and self.plain.mean("violation").value > self.floor
+
+    @property
+    def floor(self) -> float:
+        return self.plain.mean("floor").value if self.plain.each("floor") else 0.0
+
+    def points(self, side: Side, seed: int) -> list[tuple[float, float]]:
+        """(violation, accuracy in %) along the knob; without what a method cannot."""
+        found = [(cell.each("violation"), cell.each("accuracy")) for cell in self.cells[side]]
+        return [(violation[seed], accuracy[seed]) for violation, accuracy in found if seed in violation]
+
+    def areas(self, side: Side) -> dict[int, float]:
+        """seed -> area in %, of the seeds with at least one rule."""
+        violation, accuracy, floor = (self.plain.each(what) for what in ("violation", "accuracy", "floor"))
+        found = {}
+        for line in self.plain.lines:
+            seed = line["run"]["seed"]
+            if seed in violation and (points := self.points(side, seed)):
+                plain = violation[seed], accuracy[seed]
+                found[seed] = area(points, plain, 100 * line["constant"], floor[seed])
+        return found
+
+    def gain(self, ours: Side, theirs: Side) -> Mean | None:
+        """Paired, over the seeds; None where one of them has no rule at any."""
+        found = difference(self.areas(ours), self.areas(theirs))
+        return mean(found) if found else None
+
+    def errors(self, side: Side) -> list[str]:
+        return [error for cell in self.cells[side] for error in cell.errors]
+
+
+def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
+    """Every panel of the frontiers, kind by kind."""
+    found = []
+    for kind, plain in PLAIN.items():
+        methods = [name for name in unique(cell.method for cell in cells) if _swept(results, name, kind)]
+        for criterion in unique(cell.criterion for cell in cells if cell.method in methods):
+            for data in unique(cell.data for cell in cells):
+                anchor = pick(cells, data=data, method=plain)[0].by(criterion)
+                own: dict[Side, list[Cell]] = {}
+                for method in methods:
+                    along = pick(cells, data=data, method=method, criterion=criterion)
+                    for side in _sides(results, method):
+                        own[side] = along if side.answers == "answers" else [cell.likeliest() for cell in along]
+                found.append(Panel(data, criterion, kind, anchor, own))
+    return found
+
+
+def _swept(results: Results, method: str, kind: str) -> bool:
+    known = results.plan.methods[method]
+    return known.kind.kind == kind and known.kind.knob is not None and not known.anchor
+
+
+def _sides(results: Results, method: str) -> list[Side]:
+    """FairProjection's authors answer by argmax, its theory by a draw: both are compared."""
+    known = results.plan.methods[method]
+    ours = known.kind.name.startswith("OptFair")
+    if ours or known.kind.output != "randomised":
+        return [Side(method, known.title, ours)]
+    return [
+        Side(method, f"{known.title}, drawn", ours),
+        Side(method, f"{known.title}, argmax", ours, "argmax"),
+    ]

@@ -1,0 +1,188 @@
+"""The frontiers: who wins first, then the figures, then every number; and Adult beside the released code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from optfair.benchmark.areas import Mean, mean
+from optfair.benchmark.page.figures import draw_frontiers
+from optfair.benchmark.page.panels import KINDS, Panel, Side, panels
+from optfair.benchmark.page.results import CRITERIA, Cell, Results, pick, published, unique
+from optfair.benchmark.page.tables import Part, Picture, cannot, caption, details, number, score, table
+
+NAME = "frontiers"
+
+
+def frontiers(results: Results, cells: Sequence[Cell]) -> list[Part]:
+    found = panels(results, cells)
+    kinds = {kind: title for kind, title in KINDS.items() if any(panel.kind == kind for panel in found)}
+    parts: list[Part] = ["### Who wins", WHO_WINS]
+    for kind in kinds:
+        parts += _who_wins(results, kind, [panel for panel in found if panel.kind == kind])
+    parts.append("### Frontiers")
+    for kind, title in kinds.items():
+        own = [panel for panel in found if panel.kind == kind]
+        says = (
+            f"{title}: means over the seeds, a point for each value of a method's knob; up and to the left is better. "
+            "Grey: what a perfectly fair rule shows by chance (95 %). Means far outside are counted in the panel and "
+            "are in the tables below."
+        )
+        told = caption(results, NAME, cells, says)
+        parts.append(
+            Picture(
+                f"frontiers-{kind}", f"{title}: accuracy against violation", told, partial(draw_frontiers, results, own)
+            )
+        )
+    parts.append("### Every number")
+    for data in unique(panel.data for panel in found):
+        own = [panel for panel in found if panel.data == data]
+        parts.append(details(results.data_title(data), "\n\n".join(_numbers(results, panel) for panel in own)))
+    return parts + _released(results, cells)
+
+
+WHO_WINS = (
+    "One number for a frontier: the *area*, the mean accuracy over all violations from the noise floor to that of the "
+    "rule without constraints, where a method may answer by any of its rules, or by a mixture of them. The table has "
+    "OptFair's area minus the other method's, of the same people, split and network, in points of accuracy: plus is "
+    "for OptFair. **won** and **LOST** where the interval leaves out 0."
+)
+
+
+# -- who wins ------------------------------------------------------------------------------------------------
+@dataclass
+class Count:
+    """Of comparisons: won, within noise, and the names of those lost; not judged : of panels."""
+
+    won: int = 0
+    noise: int = 0
+    lost: list[str] = field(default_factory=list)
+    cannot: list[str] = field(default_factory=list)
+    single: int = 0
+
+
+def _who_wins(results: Results, kind: str, own: Sequence[Panel]) -> list[Part]:
+    data, criteria = unique(panel.data for panel in own), unique(panel.criterion for panel in own)
+    parts: list[Part] = []
+    for ours in own[0].ours:
+        count, rows = Count(), []
+        for criterion in criteria:
+            row_panels = [next(p for p in own if (p.data, p.criterion) == (name, criterion)) for name in data]
+            for theirs in own[0].theirs:
+                told = [_compared(results, panel, ours, theirs, count) for panel in row_panels]
+                rows.append([CRITERIA[criterion], theirs.title, *told])
+        heads = ["criterion", "against", *(results.data_title(name) for name in data)]
+        says = f"{KINDS[kind]}: area of {ours.title} minus area of the other, in points of accuracy."
+        cells = [cell for panel in own for some in panel.cells.values() for cell in some]
+        parts += [f"**{ours.title}**", table(heads, rows, caption(results, NAME, cells, says)), _counted(ours, count)]
+    return parts + _unjudged(results, own)
+
+
+def _compared(results: Results, panel: Panel, ours: Side, theirs: Side, count: Count) -> str:
+    name = f"{results.data_title(panel.data)}, {CRITERIA[panel.criterion]}, against {theirs.title}"
+    for side in (ours, theirs):
+        if not panel.areas(side):
+            errors = panel.errors(side) or panel.plain.errors
+            count.cannot.append(name)
+            return f"{side.title} {cannot(errors)}"
+    found = panel.gain(ours, theirs)
+    if found is None:
+        count.cannot.append(name)
+        return "cannot: no seed at which both have a rule"
+    failed = len(panel.errors(theirs)) + len(panel.errors(ours))
+    some = f" (without {failed} runs that cannot)" if failed else ""
+    value = number(found, 2, sign=True)
+    if not panel.judgeable:
+        return f"{value} nothing to judge{some}"
+    return f"{_verdict(value, found, name, count)}{some}"
+
+
+def _verdict(value: str, found: Mean, name: str, count: Count) -> str:
+    if found.n == 1:
+        count.single += 1
+        return f"{value} one seed"
+    if found.verdict == "won":
+        count.won += 1
+        return f"**{value} won**"
+    if found.verdict == "lost":
+        count.lost.append(name)
+        return f"{value} **LOST**"
+    count.noise += 1
+    return f"{value} within noise"
+
+
+def _counted(ours: Side, count: Count) -> str:
+    told = f"{ours.title}: {count.won} won, {count.noise} within noise, {len(count.lost)} lost"
+    told += f", {count.single} of one seed" if count.single else ""
+    told += f", {len(count.cannot)} where somebody cannot" if count.cannot else ""
+    return f"{told}." + (f" Lost: {'; '.join(count.lost)}." if count.lost else "")
+
+
+def _unjudged(results: Results, own: Sequence[Panel]) -> list[Part]:
+    told = [
+        f"{results.data_title(panel.data)}, {CRITERIA[panel.criterion]} ({number(panel.plain.mean('violation'), 4)} "
+        f"against a noise floor of {number(panel.plain.mean('floor'), 4)})"
+        for panel in own
+        if panel.plain.each("violation") and not panel.judgeable
+    ]
+    title = results.title(own[0].plain.method)
+    says = f"Nothing can be judged where {title} is as fair as chance lets one tell: {'; '.join(told)}."
+    return [says] if told else []
+
+
+# -- every number --------------------------------------------------------------------------------------------
+def _numbers(results: Results, panel: Panel) -> str:
+    """Area, and accuracy / violation at each value of the knob."""
+    most = max(len(cells) for cells in panel.cells.values())
+    heads = ["method", "area", *(f"knob {k + 1}" for k in range(most))]
+    rows = [[results.title(panel.plain.method), "–", score(panel.plain), *["–"] * (most - 1)]]
+    for side, cells in panel.cells.items():
+        areas = panel.areas(side)
+        told = number(mean(list(areas.values())), 2) if areas else cannot(panel.errors(side) or panel.plain.errors)
+        points = [f"`{cell.value:g}`: {score(cell)}" for cell in cells]
+        rows.append([side.title, told, *points, *["–"] * (most - len(points))])
+    says = (
+        f"{results.data_title(panel.data)}, {CRITERIA[panel.criterion]}, {KINDS[panel.kind].lower()}: area (%), and "
+        "for each `value` of the knob, from the least fair to the fairest, accuracy (%) / violation. Noise floor: "
+        f"{score(panel.plain, 'floor')}."
+    )
+    cells_of = [panel.plain, *(cell for some in panel.cells.values() for cell in some)]
+    return table(heads, rows, caption(results, NAME, cells_of, says))
+
+
+# -- the released code ---------------------------------------------------------------------------------------
+def _released(results: Results, cells: Sequence[Cell]) -> list[Part]:
+    """Others' numbers on Adult, and ours of the same seeds at the same value of the knob."""
+    parts: list[Part] = []
+    known = published()
+    for source in (known["released"], known["linear_post"]):
+        rows, used, left_out = [], [], []
+        for method in (name for name, own in source.items() if isinstance(own, dict)):
+            for own in (own for own in source[method].values() if isinstance(own, dict)):
+                wanted = {"data": source["data"], "method": method, "value": own.get("value")}
+                wanted |= {} if own.get("value") is None else {"criterion": own["criterion"]}
+                found = [cell.by(own["criterion"]).on(source["seeds"]) for cell in pick(cells, **wanted)]
+                setting = "" if own.get("value") is None else f" {own['value']:g}"
+                asked = f"{results.title(method)}, {CRITERIA[own['criterion']]}{setting}"
+                if not found:
+                    left_out.append(asked)
+                    continue
+                low, high = source[method]["seconds"]
+                theirs = f"{own['accuracy']:.2f} / {own['violation']:.4f}"
+                time = f"{low}" if low == high else f"{low}–{high}"
+                all_seconds = f"{score(found[0], 'seconds')} + {score(found[0], 'model_seconds')}"
+                rows.append([asked, theirs, score(found[0]), time, all_seconds])
+                used.append(found[0])
+        if not rows:
+            continue
+        theirs_people = " / ".join(f"{n:,}" for n in source["people"])
+        says = (
+            f"Accuracy (%) / violation. Theirs: {source['source']}, {theirs_people} people. Ours: the same value of "
+            "the knob and the same seeds. Seconds of ours: its own + of the models underneath; machines differ."
+        )
+        if left_out:
+            says += f" Not run here: {'; '.join(left_out)}."
+        heads = ["", "theirs", "ours", "seconds, theirs", "seconds, ours"]
+        parts.append(table(heads, rows, caption(results, NAME, used, says)))
+    return ["### Beside the released code", *parts] if parts else []

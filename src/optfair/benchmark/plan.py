@@ -1,0 +1,315 @@
+"""From the readable plans (experiments/*.toml) to runs, each of which is fixed by what is written in it.
+
+A run is one fit, judged once. Settings that tuning chooses are in the run as the values chosen, so a plan cannot be
+laid out before its trials have been run: `Plan.runs` then raises `TrialsFirst` with the runs that are needed.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+from optfair.baselines.registry import METHODS, Method
+from optfair.benchmark.areas import area
+from optfair.benchmark.people import MADE_UP, DataPlan, source_of
+
+EXPERIMENTS = (
+    "frontiers",
+    "ablation",
+    "randomised",
+    "scalability",
+    "tolerance",
+    "calibration",
+    "truth",
+    "seconds",
+)
+# Trials are compared by these, at the second and the fourth value of the knob's grid: a single point would favour
+# settings that make the knob stronger over settings that make the method better.
+TRIED, TRIED_VALUES = ("dp", "eo"), (1, 3)
+OPEN = 1.0  # a tolerance that binds nobody
+IN_THEN_POST = Method(
+    "OptFairInPost",
+    "optfair.in_then_post",
+    "post",
+    "OptFair-in, then OptFair-post (the paper's ablation)",
+    "tolerance",
+    (0.1, 0.05, 0.02, 0.01, 0.001),
+    "centre",
+    ("dp", "eop", "eo"),
+    "randomised",
+)
+CLASSES = METHODS | {IN_THEN_POST.name: IN_THEN_POST}
+# What --smoke does to everything: seconds a run, and results that mean nothing.
+SMOKE = {"rows": 800, "epochs": 2, "rounds": 3}
+
+
+class TrialsFirst(Exception):
+    """Runs that must be done before the plan can be laid out."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__(f"{len(runs)} trials first")
+        self.runs = runs
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit and its judgement. part : "test", or "validation" of the training people, for trials.
+
+    data, method : names in data.toml and methods.toml. source : of the people who were there. value : of the knob.
+    options : of the class; under "model" those of the network, under "features" those of the network frozen below it,
+    under "adjustment" those of the one on top that FRAPPÉ learns.
+    """
+
+    data: str
+    source: str
+    method: str
+    criterion: str
+    value: float | None
+    seed: int
+    part: str = "test"
+    rows: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def key(self) -> str:
+        """The same text for the same run."""
+        return json.dumps(self.as_dict(), sort_keys=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        names = ("data", "source", "method", "criterion", "value", "seed", "part", "rows", "options")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """A line of methods.toml: a class of the registry under a name of its own."""
+
+    name: str
+    title: str
+    kind: Method
+    options: Mapping[str, Any]
+    trials: tuple[Mapping[str, Any], ...]
+    grid: Sequence[float]  # of the knob, from the least fair to the fairest
+    anchor: bool  # where post-processing starts from: one run for all criteria
+    like: str  # the method whose trials choose for this one: itself, or a part of it
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    title: str
+    question: str
+    paper: str
+    tables: tuple[Mapping[str, Any], ...]
+
+
+class Plan:
+    """All experiments, for the people that are there.
+
+    lines : of the ledger, by `Run.key`; they decide trials. smoke : everything small. only : names of data, or none.
+    done : the people are those of the lines, whoever is there now.
+    """
+
+    def __init__(
+        self, lines: Mapping[str, Any], *, smoke: bool = False, only: tuple[str, ...] = (), done: bool = False
+    ) -> None:
+        self.lines, self.smoke, self.only = lines, smoke, only
+        self._sources: dict[str, str] = {}
+        self.data = read_data()
+        self.methods = read_methods()
+        if done:
+            there = {(line["run"]["data"], line["run"]["source"]) for line in lines.values()}
+            for name, own in self.data.items():
+                known = [*(str(source["name"]) for source in own.sources), MADE_UP]
+                found = [source for source in known if (name, source) in there]
+                self._sources |= {name: found[0]} if found else {}
+        self._chosen: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for name in only:
+            if not self._family(name):
+                raise ValueError(f"--data {name}: there is no such data; there are {', '.join(self.data)}.")
+
+    # -- the runs of an experiment -------------------------------------------------------------------------
+    def runs(self, experiment: Experiment) -> list[Run]:
+        """Every run of it, once; or `TrialsFirst`."""
+        found: dict[str, Run] = {}
+        trials: dict[str, Run] = {}
+        for data, method, criterion, value, options in self.asked(experiment):
+            try:
+                for seed in self.seeds(self.data[data]):
+                    run = self.run(data, method, criterion, value, seed, options)
+                    found[run.key] = run
+            except TrialsFirst as first:
+                trials |= {run.key: run for run in first.runs}
+        if trials:
+            raise TrialsFirst(list(trials.values()))
+        return list(found.values())
+
+    def asked(self, experiment: Experiment) -> Iterator[tuple[str, str, str, float | None, Mapping[str, Any]]]:
+        for table in experiment.tables:
+            names = [own for name in table["data"] for own in self._family(name)]
+            kept = [own for name in self.only or self.data for own in self._family(name)]
+            for data in (name for name in names if name in kept):
+                for method in table["methods"]:
+                    known = self.methods[method]
+                    for options in table.get("options", [{}]):
+                        if known.anchor:
+                            yield data, method, "dp", OPEN, options
+                        elif known.kind.knob is None:
+                            yield data, method, "dp", None, options
+                        else:
+                            for criterion in table["criteria"][: 1 if self.smoke else None]:
+                                for value in self._values(known, table["values"]):
+                                    yield data, method, criterion, value, options
+
+    def _family(self, name: str) -> list[str]:
+        members = [own for own in self.data if own == name or own.startswith(f"{name} ")]
+        return members[:2] if self.smoke else members
+
+    def _values(self, method: MethodPlan, asked: Any) -> Sequence[float]:
+        if asked == "middle":
+            return method.grid[len(method.grid) // 2 :][:1]
+        values = method.grid if asked == "grid" else asked
+        return values[len(values) // 2 :][:1] if self.smoke else values
+
+    def seeds(self, data: DataPlan) -> Sequence[int]:
+        return data.seeds[: len(data.seeds) // 2] if self.smoke else data.seeds
+
+    def run(
+        self,
+        data: str,
+        method: str,
+        criterion: str,
+        value: float | None,
+        seed: int,
+        options: Mapping[str, Any] = {},
+        part: str = "test",
+        trial: Mapping[str, Any] | None = None,
+    ) -> Run:
+        known, people = self.methods[method], self.data[data]
+        chosen = self.choice(data, method) if trial is None else trial
+        # Plain training is the base of all others; of itself only the trial counts.
+        model = (dict(people.model) if method == "ERM" else self.network(data)) | dict(chosen.get("model", {}))
+        merged = {**known.options, **{k: v for k, v in chosen.items() if k != "model"}, **options, "model": model}
+        if people.features_of:
+            merged["features"] = self.network(people.features_of)
+        rows = None
+        if self.smoke:
+            merged, rows = small(merged, known.kind), SMOKE["rows"]
+        return Run(data, self.source(data), method, criterion, value, seed, part, rows, merged)
+
+    def source(self, data: str) -> str:
+        """Of the people taken, once for all."""
+        if data not in self._sources:
+            self._sources[data] = source_of(self.data[data], smoke=self.smoke)
+        return self._sources[data]
+
+    # -- tuning --------------------------------------------------------------------------------------------
+    def network(self, data: str) -> dict[str, Any]:
+        """Settings of plain training on these people, as chosen."""
+        return dict(self.data[data].model) | dict(self.choice(data, "ERM").get("model", {}))
+
+    def trials(self, data: str, method: str) -> tuple[Mapping[str, Any], ...]:
+        """What is tried for a method on these people; the first where nothing is."""
+        own = self.data[data]
+        known = self.methods[method].trials if own.trials is None else tuple(own.trials.get(method, ()))
+        return known[:2] if self.smoke else known
+
+    def choice(self, data: str, method: str) -> Mapping[str, Any]:
+        """The best trial by the validation part of the first seed's training people."""
+        asked, method = self.data[data].tuned_on or data, self.methods[method].like
+        if (data, method) in self._chosen:
+            return self._chosen[data, method]
+        trials = self.trials(asked, method)
+        if not self.data[data].tuned or len(trials) < 2:
+            return trials[0] if trials and self.data[data].tuned else {}
+        runs = [self.trial_runs(asked, method, trial) for trial in trials]
+        missing = [run for own in runs for run in own if run.key not in self.lines]
+        if missing:
+            raise TrialsFirst(missing)
+        scores = [self.trial_score(asked, method, own) for own in runs]
+        best = trials[max(range(len(trials)), key=lambda k: scores[k])]  # the first of the best
+        self._chosen[data, method] = best  # lines are never taken back
+        return best
+
+    def trial_runs(self, data: str, method: str, trial: Mapping[str, Any]) -> list[Run]:
+        asked: Sequence[tuple[str, float | None]] = [("dp", None)]  # plain training has no knob
+        if method != "ERM":
+            grid = self.methods[method].grid
+            asked = [(criterion, grid[k]) for criterion in TRIED for k in TRIED_VALUES][:: 3 if self.smoke else 1]
+        seed = self.data[data].seeds[0]
+        return [self.run(data, method, *each, seed, part="validation", trial=trial) for each in asked]
+
+    def trial_score(self, data: str, method: str, runs: list[Run]) -> float:
+        """Accuracy of plain training; else the mean of the areas by both criteria."""
+        lines = [self.lines[run.key] for run in runs]
+        if any("error" in line for line in lines):
+            return -1.0
+        if method == "ERM":
+            return float(lines[0]["scores"]["answers"]["accuracy"])
+        (plain,) = self.trial_runs(data, "ERM", self.choice(data, "ERM"))
+        if "error" in self.lines[plain.key]:
+            raise ValueError(f"{data}: plain training failed in every trial: {self.lines[plain.key]['error']}")
+        base = self.lines[plain.key]["scores"]["answers"]
+        areas = []
+        for criterion in TRIED:
+            found = [line["scores"]["answers"] for line in lines if line["run"]["criterion"] == criterion]
+            points = [(score["violation"][criterion], score["accuracy"]) for score in found]
+            plain_point = base["violation"][criterion], base["accuracy"]
+            areas.append(area(points, plain_point, lines[0]["constant"], base["floor"][criterion]))
+        return sum(areas) / len(areas)
+
+
+def small(options: dict[str, Any], method: Method) -> dict[str, Any]:
+    """Options of a run that takes no time."""
+    found = options | ({"rounds": SMOKE["rounds"]} if "rounds" in options else {})
+    if method.name == "Frappe":  # which has a network of its own, on top
+        found["adjustment"] = {"module": "linear"}
+    networks = {"model", "features", "adjustment"} & set(found)
+    return found | {name: found[name] | {"epochs": SMOKE["epochs"]} for name in networks}
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+def read_plan(name: str) -> dict[str, Any]:
+    """A file of experiments/."""
+    return tomllib.loads((resources.files(__package__) / "experiments" / f"{name}.toml").read_text("utf-8"))
+
+
+def read_experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise ValueError(f"{name}: there is no such experiment; there are {', '.join(EXPERIMENTS)}.")
+    found = read_plan(name)
+    return Experiment(name, found["title"], found["question"], found["paper"], tuple(found["runs"]))
+
+
+def read_methods() -> dict[str, MethodPlan]:
+    """methods.toml, with the ablation's, whose parts have their own lines."""
+    found = {}
+    for name, own in read_plan("methods").items():
+        kind = CLASSES[own.get("class", name)]
+        found[name] = MethodPlan(
+            name,
+            own["title"],
+            kind,
+            own.get("options", {}),
+            tuple(own.get("trials", ())),
+            own.get("grid", kind.grid),
+            own.get("anchor", False),
+            own.get("like", name),
+        )
+    return found
+
+
+def read_data() -> dict[str, DataPlan]:
+    """data.toml; a family that varies becomes a member per value."""
+    found: dict[str, DataPlan] = {}
+    for name, own in read_plan("data").items():
+        vary = own.pop("vary", None)
+        plan = DataPlan(name=name, **own)
+        for member in [plan] if vary is None else plan.vary(vary):
+            found[member.name] = member
+    return found

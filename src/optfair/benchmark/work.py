@@ -1,0 +1,193 @@
+"""One run: the people, the method, the fit, and the score. Methods answer; nobody scores himself."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from optfair.benchmark.people import DataPlan, People, Task, task
+from optfair.benchmark.plan import MethodPlan, Run
+from optfair.errors import need_extra
+from optfair.metrics import group_confusion
+
+CRITERIA = ("dp", "eop", "eo")
+SMALL = 30  # people of a cell, below which its rates say nothing
+KEPT_MODELS = 64
+TRUTH_PEOPLE = 100_000
+
+
+def perform(run: Run, data: DataPlan, method: MethodPlan, cache: Path) -> dict[str, Any]:
+    """The line of a run: scores, seconds, and what was said; or the error, where a method cannot."""
+    line: dict[str, Any] = {"run": run.as_dict()}
+    people = task(data, run, cache)
+    line |= {"n": [len(people.train.y), len(people.judged.y)], "stand_in": people.stand_in}
+    line |= {"classes": len(np.unique(people.train.y)), "groups": len(np.unique(people.train.group))}
+    line["constant"] = _constant(people)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            line |= _fit_and_score(run, data, method, people)
+        except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
+            line["error"] = f"{type(error).__name__}: {error}"
+    notes = sorted({str(note.message).splitlines()[0][:200] for note in said if issubclass(note.category, UserWarning)})
+    if notes:
+        line["notes"] = notes
+    return line
+
+
+def _fit_and_score(run: Run, data: DataPlan, method: MethodPlan, people: Task) -> dict[str, Any]:
+    model = make(run, method, people)
+    Shared.seconds = Shared.fitting = 0.0
+    clock = time.perf_counter()
+    model.fit(people.train.X, people.train.y, sensitive_features=people.train.group)
+    seconds = time.perf_counter() - clock
+    # What shared models took when they were fitted counts for everyone who stands on them, and for nobody's own time.
+    found: dict[str, Any] = {"seconds": round(seconds - Shared.fitting, 3), "model_seconds": round(Shared.seconds, 3)}
+    judged = people.judged
+    keyed = {"keys": np.arange(len(judged.y))} if getattr(model, "decision", "argmax") == "hashed" else {}
+    answers = model.predict(judged.X, **keyed)
+    found["scores"] = {"answers": score(answers, judged, model.classes_)}
+    if method.kind.output != "deterministic":
+        h = model.predict_proba(judged.X)
+        found["scores"]["argmax"] = score(np.asarray(model.classes_)[h.argmax(axis=1)], judged, model.classes_)
+    if hasattr(model, "rule_"):
+        certificate = model.rule_.certificate
+        found["certificate"] = {"gap": _rounded(certificate.gap), "upper_bound": _rounded(certificate.upper_bound)}
+    if data.truth:
+        found["truth"] = _truth(model, run, people)
+    if method.kind.knob is None or method.anchor:
+        found["small_cells"] = _small_cells(judged)
+    return found
+
+
+# -- the one scorer ----------------------------------------------------------------------------------------
+def score(answers: np.ndarray, judged: People, classes: np.ndarray) -> dict[str, Any]:
+    """Accuracy of what was answered, and for each criterion the violation and its noise floor."""
+    known = np.union1d(classes, judged.y)
+    confusion = group_confusion(judged.y, answers, sensitive_features=judged.group, classes=known)
+    return {
+        "accuracy": _rounded(np.mean(answers == judged.y)),
+        "violation": {criterion: _rounded(confusion.violation(criterion)) for criterion in CRITERIA},
+        "floor": {criterion: _rounded(confusion.noise_floor(criterion)) for criterion in CRITERIA},
+    }
+
+
+def _rounded(value: Any) -> float:
+    return round(float(value), 6)
+
+
+def _constant(people: Task) -> float:
+    """Accuracy of the answer that is most frequent in training, given to everybody."""
+    names, counts = np.unique(people.train.y, return_counts=True)
+    return _rounded(np.mean(people.judged.y == names[counts.argmax()]))
+
+
+def _small_cells(judged: People) -> list[list[Any]]:
+    """[group, class, people] of the cells with fewer than SMALL, those without anybody too."""
+    groups, classes = np.unique(judged.group), np.unique(judged.y)
+    counts = [(g, c, int(np.sum((judged.group == g) & (judged.y == c)))) for g in groups for c in classes]
+    return [[str(g), str(c), n] for g, c, n in counts if n < SMALL]
+
+
+def _truth(model: Any, run: Run, people: Task) -> dict[str, float]:
+    """Accuracy and violation by the true posteriors, and what the best rule of the same violation has more."""
+
+    def answer(X: Any) -> np.ndarray:
+        keyed = {"keys": np.arange(len(X))} if getattr(model, "decision", "argmax") == "hashed" else {}
+        return np.asarray(model.predict(X, **keyed)).astype(int)
+
+    n = min(TRUTH_PEOPLE, 2 * run.rows) if run.rows else TRUTH_PEOPLE
+    found = people.world.evaluate(answer, run.criterion, n=n)
+    regret = people.world.regret(answer, run.criterion, n=n)
+    return {"accuracy": _rounded(found.accuracy), "violation": _rounded(found.violation), "regret": _rounded(regret)}
+
+
+# -- the methods -------------------------------------------------------------------------------------------
+def make(run: Run, method: MethodPlan, people: Task) -> Any:
+    """The classifier of a run, on the network of its people."""
+    options = {name: value for name, value in run.options.items() if name not in ("model", "features")}
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    if "adjustment" in options:
+        options["adjustment"] = network(options["adjustment"], people)
+    base = network(run.options["model"] | {"random_state": run.seed}, people)
+    kind = method.kind
+    if kind.name == "OptFairInPost":
+        return _in_then_post(run, options, base)
+    if kind.kind == "post":
+        base = Shared(base)
+        options |= {"n_jobs": 1} if kind.needs is None else {}
+        if np.ndim(people.train.X) > 2:
+            options |= {"cv": 2}  # a network of pictures takes minutes
+    return kind.make(run.criterion, run.value, estimator=base, random_state=run.seed, **options)
+
+
+def _in_then_post(run: Run, options: dict[str, Any], base: Any) -> Any:
+    from optfair.in_then_post import OptFairInPost
+    from optfair.inprocess import OptFairIn
+
+    threshold = options.pop("threshold")
+    asked: dict[str, Any] = {"criterion": run.criterion, "tolerance": run.value, "random_state": run.seed}
+    return OptFairInPost(OptFairIn(base, **asked, **options), threshold=threshold, random_state=run.seed)
+
+
+def network(settings: Mapping[str, Any], people: Task) -> Any:
+    """The paper's model: standardised features (pictures are normalised already) and a network."""
+    need_extra("torch", "optfair bench")
+    from optfair.nn import TorchClassifier
+
+    own = TorchClassifier(**settings)
+    return own if np.ndim(people.train.X) > 2 else make_pipeline(StandardScaler(), own)
+
+
+class Shared(ClassifierMixin, BaseEstimator):
+    """A classifier that is fitted once per process to the same rows and labels, whoever asks.
+
+    Post-processors then stand on the very same models, and the harness does not fit them over and over.
+    ``seconds`` : what the models asked for, since it was set to 0, took when they were fitted; ``fitting`` : what of
+    that was spent since.
+    """
+
+    seconds = 0.0
+    fitting = 0.0
+    _models: OrderedDict[bytes, tuple[Any, float]] = OrderedDict()  # noqa: RUF012
+
+    def __init__(self, estimator: Any = None) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        if sample_weight is not None:
+            raise ValueError("sample_weight: shared models take none.")
+        key = hashlib.blake2b(repr(self.estimator.get_params()).encode())
+        for part in (X, y):
+            values = np.ascontiguousarray(part)
+            key.update(f"{values.shape} {values.dtype}".encode())
+            key.update(values.tobytes() if values.dtype == object else values.view(np.uint8).data)
+        found = self._models.get(key.digest())
+        if found is None:
+            clock = time.perf_counter()
+            model = clone(self.estimator).fit(X, y)
+            found = model, time.perf_counter() - clock
+            Shared.fitting += found[1]
+            self._models[key.digest()] = found
+            while len(self._models) > KEPT_MODELS:
+                self._models.popitem(last=False)
+        Shared.seconds += found[1]
+        self.model_ = found[0]
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.asarray(self.model_.predict_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.asarray(self.model_.predict(X))

@@ -1,0 +1,54 @@
+"""``optfair bench``: the experiments of the paper, and the page of their results."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+from argparse import Namespace
+from pathlib import Path
+
+from optfair.benchmark.ledger import Ledger
+from optfair.benchmark.page.write import write_page
+from optfair.benchmark.plan import EXPERIMENTS, Plan, read_experiment
+from optfair.benchmark.run import run_all
+from optfair.cli.main import DONE
+from optfair.cli.paths import InputError
+from optfair.errors import need_extra
+
+
+def run(arguments: Namespace) -> int:
+    """Run what is missing, then write the page."""
+    for name in arguments.experiments:
+        if name not in EXPERIMENTS:
+            raise InputError(f"{name}: there is no such experiment; there are {', '.join(EXPERIMENTS)}.")
+    if arguments.jobs < 1:
+        raise InputError(f"--jobs {arguments.jobs}: must be at least 1.")
+    if not 0 < arguments.limit < threading.TIMEOUT_MAX:
+        raise InputError(f"--limit {arguments.limit:g}: must be above 0 seconds, and finite.")
+    need_extra("matplotlib", "the page of results")  # now, and not after the last run
+    folder, asked = Path(arguments.out), [read_experiment(name) for name in arguments.experiments or EXPERIMENTS]
+    which = {"smoke": arguments.smoke, "only": tuple(arguments.data or ())}
+    if arguments.only_page:
+        if not any(folder.glob("*.jsonl")):
+            raise InputError(f"{folder}: holds no lines of runs, *.jsonl.")
+        plan = Plan(Ledger(folder).lines, done=True, **which)
+    else:
+        need_extra("torch", "optfair bench")
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        plan = run_all(asked, folder, jobs=arguments.jobs, limit=arguments.limit, say=_say, **which)
+    page = Path(arguments.page) if arguments.page else folder / "results.md"
+    for file in write_page(plan, asked, folder, page, _command(arguments)):
+        print(file)
+    return DONE
+
+
+def _command(arguments: Namespace) -> str:
+    """What makes these lines, for captions."""
+    smoke = ["--smoke"] if arguments.smoke else []
+    return shlex.join(["optfair", "bench", "--out", arguments.out, *smoke])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

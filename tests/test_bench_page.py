@@ -1,0 +1,390 @@
+"""The page of results: it only formats lines, so made-up lines of the plan's own runs are as good as real ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optfair.benchmark.page.panels import panels
+from optfair.benchmark.page.results import MissingRuns, Results
+from optfair.benchmark.page.tables import Picture
+from optfair.benchmark.page.write import compose, write_page
+from optfair.benchmark.plan import EXPERIMENTS, Plan, Run, TrialsFirst, read_experiment
+
+COMMAND = "optfair bench --out results"
+SOME = ("acs", "grow 10000 x 4 x 4", "grow 40000 x 4 x 4")  # for every picture, a few panels
+Change = Callable[[Run, dict[str, Any]], None]
+
+
+def made_up(run: Run) -> dict[str, Any]:
+    """A line that a run might have: fairer along the knob, and less accurate; the noise is fixed by the run."""
+    rng = np.random.default_rng(zlib.crc32(run.key.encode()))
+    share = {"OptFair": 0.01, "Linear": 0.02}.get(run.method.removesuffix("Post")[:7], 0.03)
+    value = 1.0 if run.value is None else run.value
+    strength = min(1.0, np.log10(1 / value) / 3) if value < 1 else 0.0
+    gap, accuracy = 0.12 * (1 - strength) + 0.006, 0.85 - share * strength
+    own = {
+        name: {
+            "accuracy": round(accuracy + 0.001 * rng.normal() + extra, 6),
+            "violation": {c: round(gap * (1 + extra) + 0.002 * rng.random(), 6) for c in ("dp", "eop", "eo")},
+            "floor": {"dp": 0.01, "eop": 0.03, "eo": 0.03},
+        }
+        for name, extra in (("answers", 0.0), ("argmax", 0.002))
+    }
+    line: dict[str, Any] = {"run": run.as_dict(), "n": [900, 600], "stand_in": None, "classes": 3, "groups": 2}
+    line |= {"constant": 0.76, "seconds": round(0.1 + rng.random(), 3), "model_seconds": 0.2, "scores": own}
+    line |= {"truth": {"accuracy": accuracy, "violation": gap, "regret": 0.003 * rng.random()}}
+    if run.method in ("ERM", "Posterior"):
+        line["small_cells"] = [["a", "b", 7]]
+    return line
+
+
+def lines_of(
+    names: tuple[str, ...], only: tuple[str, ...] = (), change: Change | None = None, smoke: bool = True
+) -> Plan:
+    """A plan that has a line for every run of these experiments, trials included."""
+    lines: dict[str, dict[str, Any]] = {}
+    plan = Plan(lines, smoke=smoke, only=only)
+    for experiment in map(read_experiment, names):
+        while True:
+            try:
+                runs, last = plan.runs(experiment), True
+            except TrialsFirst as first:
+                runs, last = first.runs, False
+            for run in runs:
+                if run.key not in lines:
+                    lines[run.key] = json.loads(json.dumps(made_up(run)))
+                    if change is not None:
+                        change(run, lines[run.key])
+            if last:
+                break
+    return plan
+
+
+def composed(plan: Plan, names: tuple[str, ...], folder: Path) -> str:
+    """The text of the page, captions of pictures included; nothing is drawn."""
+    parts = compose(Results(plan, [read_experiment(name) for name in names], COMMAND), folder)
+    return "\n\n".join(part.caption if isinstance(part, Picture) else part for part in parts)
+
+
+def with_note(folder: Path, text: str, section: str = "frontiers") -> Path:
+    (folder / "notes.toml").write_text(f'[{section}]\ntext = """{text}"""\n', "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def adult() -> Plan:
+    """Frontiers on Adult, all values of the knobs, five seeds."""
+    return lines_of(("frontiers",), ("adult",), smoke=False)
+
+
+# -- numbers come from lines ----------------------------------------------------------------------------------
+def test_all_experiments_make_a_page(tmp_path):
+    plan = lines_of(EXPERIMENTS)
+    text = composed(plan, EXPERIMENTS, tmp_path)
+    for name in EXPERIMENTS:
+        assert f"## {read_experiment(name).title}\n" in text
+    assert "## Tuning\n" in text and "nan" not in text
+    titles = [read_experiment(name).title for name in EXPERIMENTS]
+    assert [text.index(f"## {title}\n") for title in titles] == sorted(text.index(f"## {title}\n") for title in titles)
+
+
+def test_what_is_not_asked_for_is_left_out(tmp_path):
+    text = composed(lines_of(("randomised",), ("adult",)), ("randomised",), tmp_path)
+    assert "Randomised against deterministic" in text and "Who wins" not in text
+
+
+def test_people_who_are_in_no_experiment_make_no_section(tmp_path):
+    text = composed(lines_of(("truth",), ("adult",)), ("truth",), tmp_path)
+    assert "true optimum" not in text
+
+
+def test_a_missing_run_fails(adult, tmp_path):
+    run = adult.runs(read_experiment("frontiers"))[-1]
+    lines = {key: line for key, line in adult.lines.items() if key != run.key}
+    told = rf"1 runs have no line, the first of them {run.method} on adult, .*`{COMMAND} frontiers` makes them"
+    page = tmp_path / "page.md"
+    with pytest.raises(MissingRuns, match=told):
+        write_page(Plan(lines, only=("adult",)), [read_experiment("frontiers")], tmp_path, page, COMMAND)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_trials_fail(tmp_path):
+    with pytest.raises(MissingRuns, match=r"\d+ trials have no line, the first of them ERM on adult.*\(validation\)"):
+        write_page(Plan({}, only=("adult",)), [read_experiment("frontiers")], tmp_path, tmp_path / "page.md", COMMAND)
+
+
+def test_means_and_intervals_are_those_of_the_lines(adult, tmp_path):
+    cells = Results(adult, [read_experiment("frontiers")], COMMAND).cells["frontiers"]
+    cell = next(cell for cell in cells if (cell.method, cell.criterion, cell.value) == ("LinearPost", "eo", 0.01))
+    own = [
+        line["scores"]["answers"]
+        for line in adult.lines.values()
+        if line["run"]["part"] == "test"
+        and (line["run"]["method"], line["run"]["criterion"], line["run"]["value"]) == ("LinearPost", "eo", 0.01)
+    ]
+    accuracy = np.mean([100 * score["accuracy"] for score in own])
+    violation = np.mean([score["violation"]["eo"] for score in own])
+    assert len(own) == 5 and cell.mean("accuracy").value == pytest.approx(accuracy)
+    assert re.search(
+        rf"`0\.01`: {accuracy:.2f} ± \d\.\d\d / {violation:.4f} ± ", composed(adult, ("frontiers",), tmp_path)
+    )
+
+
+# -- who wins -------------------------------------------------------------------------------------------------
+def shifted(by: float, spread: float = 0.0) -> Change:
+    """LinearPost's accuracy is OptFair-post's and ``by`` more, on every run; spread : by which seeds differ."""
+
+    def change(run: Run, line: dict[str, Any]) -> None:
+        if run.part == "test" and run.method in ("LinearPost", "OptFairPost", "Posterior"):
+            step = {0.1: 4, 0.05: 3, 0.02: 2, 0.01: 1, 0.001: 0}.get(run.value or 1.0, 5)
+            extra = by + spread * (-1) ** run.seed if run.method == "LinearPost" else 0.0
+            for own in line["scores"].values():
+                own["accuracy"] = 0.80 + 0.01 * step**0.5 + (extra if step < 5 else 0.0)
+                own["violation"] = dict.fromkeys(own["violation"], 0.01 + 0.02 * step)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("by", "spread", "told"),
+    [(-0.01, 0.0, "won**"), (0.01, 0.0, "**LOST**"), (0.0, 0.01, "within noise")],
+)
+def test_verdicts_are_those_of_paired_areas(by, spread, told, tmp_path):
+    plan = lines_of(("frontiers",), ("adult",), shifted(by, spread), smoke=False)
+    text = composed(plan, ("frontiers",), tmp_path)
+    first = text.index("**OptFair-post**")
+    row = next(line for line in text[first:].splitlines() if line.startswith("| demographic parity | LinearPost"))
+    assert told in row
+    named = "Lost: Adult, demographic parity, against LinearPost" in text
+    assert named == (told == "**LOST**")
+
+
+def test_the_counts_add_up(adult, tmp_path):
+    found = [panel for panel in _panels(adult) if panel.kind == "in"]
+    told = re.search(
+        r"OptFair-in: (\d+) won, (\d+) within noise, (\d+) lost\.", composed(adult, ("frontiers",), tmp_path)
+    )
+    assert told is not None
+    assert sum(map(int, told.groups())) == sum(len(panel.theirs) for panel in found)
+
+
+def _panels(plan: Plan) -> list[Any]:
+    results = Results(plan, [read_experiment("frontiers")], COMMAND)
+    return panels(results, results.cells["frontiers"])
+
+
+def test_plain_within_chance_cannot_be_judged(tmp_path):
+    def fair(run: Run, line: dict[str, Any]) -> None:
+        if run.method == "ERM" and run.part == "test":
+            line["scores"]["answers"]["violation"]["dp"] = 0.001
+
+    text = composed(lines_of(("frontiers",), ("adult",), fair, smoke=False), ("frontiers",), tmp_path)
+    assert "Nothing can be judged where ERM is as fair as chance lets one tell: Adult, demographic parity" in text
+    assert re.search(r"\| demographic parity \| AdvDebias \| .* nothing to judge", text)
+
+
+def test_one_seed_is_not_judged(adult, tmp_path, monkeypatch):
+    monkeypatch.setattr(Plan, "seeds", lambda self, data: data.seeds[:1])
+    text = composed(adult, ("frontiers",), tmp_path)
+    assert "One seed, so no interval." in text and " one seed |" in text
+    assert "nan" not in text and "won** |" not in text
+
+
+# -- errors, stand-ins, captions ------------------------------------------------------------------------------
+def test_errors_are_told_and_are_no_numbers(tmp_path):
+    def broken(run: Run, line: dict[str, Any]) -> None:
+        if run.method == "Frappe" and run.criterion == "dp" and run.part == "test":
+            del line["scores"]
+            line["error"] = "ValueError: too few | people in group 'x'"
+
+    text = composed(lines_of(("frontiers",), ("adult",), broken), ("frontiers",), tmp_path)
+    assert r"| demographic parity | FRAPPÉ | FRAPPÉ cannot: too few \| people in group 'x' |" in text
+    assert "1 where somebody cannot" in text
+
+
+def test_a_stopped_run_has_no_people(tmp_path):
+    def stopped(run: Run, line: dict[str, Any]) -> None:
+        if run.method == "Frappe" and run.part == "test":
+            for name in set(line) - {"run"}:
+                del line[name]
+            line["error"] = "stopped after 5 seconds"
+
+    text = composed(lines_of(("frontiers",), ("adult",), stopped), ("frontiers",), tmp_path)
+    assert "cannot: stopped after 5 seconds" in text
+
+
+def test_people_none_of_whose_runs_ended(tmp_path):
+    def stopped(run: Run, line: dict[str, Any]) -> None:
+        if run.part == "test":
+            for name in set(line) - {"run"}:
+                del line[name]
+            line["error"] = "stopped after 5 seconds"
+
+    text = composed(lines_of(("frontiers", "tolerance"), ("adult",), stopped), ("frontiers", "tolerance"), tmp_path)
+    assert "not known, as every run was stopped" in text and "nan" not in text
+
+
+def stand_in(run: Run, line: dict[str, Any]) -> None:
+    line["stand_in"] = "the people of the paper"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_caption_says_whose_numbers_these_are(name, tmp_path):
+    plan = lines_of((name,), change=stand_in)
+    parts = compose(Results(plan, [read_experiment(name)], COMMAND), tmp_path)
+    text = "\n\n".join(part.caption if isinstance(part, Picture) else part for part in parts)
+    captions = re.findall(r"<sub>.*?</sub>", text)
+    pictures = [part for part in parts if isinstance(part, Picture)]
+    assert len(captions) == text.count("| --- |\n") + len(pictures) > 0
+    for told in captions:
+        assert "a STAND-IN for the people of the paper" in told
+        assert "900 / 600" in told and "seed" in told and "interval" in told
+        assert f"Runs: `{COMMAND}" in told and "mean nothing" in told
+
+
+def test_made_up_people_are_stand_ins_too(tmp_path):
+    def made(run: Run, line: dict[str, Any]) -> None:
+        line["stand_in"] = "made up"
+
+    text = composed(lines_of(("randomised",), ("adult",), made), ("randomised",), tmp_path)
+    assert text.count("a STAND-IN, people who are made up") >= 2
+
+
+# -- beside others --------------------------------------------------------------------------------------------
+def test_published_numbers_are_beside_ours_of_the_same_seeds(adult, tmp_path):
+    text = composed(adult, ("frontiers",), tmp_path)
+    own = text[text.index("### Beside the released code") :]
+    assert "| OptFair-post, demographic parity 0.01 | 83.31 / 0.0134 |" in own
+    assert "Adult 900 / 600 (seeds 1–3)" in own and "the authors' released code, run on Adult, seeds 1–3" in own
+
+
+# -- seconds --------------------------------------------------------------------------------------------------
+def test_growth_is_the_exponent_of_the_law(tmp_path):
+    def law(run: Run, line: dict[str, Any]) -> None:
+        people, classes, groups = map(int, run.data.removeprefix("grow ").split(" x "))
+        line["n"] = [people // 2, people // 2]
+        line["seconds"] = people**1.25 * classes**2 * groups**0.5 / 1e4
+
+    text = composed(lines_of(("seconds",), change=law, smoke=False), ("seconds",), tmp_path)
+    assert re.search(r"\| LinearPost \| .* \| 1\.25 ± 0\.00 \| 2\.00 ± 0\.00 \| 0\.50 ± 0\.00 \|", text)
+
+
+# -- notes ----------------------------------------------------------------------------------------------------
+def test_notes_are_filled_in_from_lines(adult, tmp_path):
+    cells = Results(adult, [read_experiment("frontiers")], COMMAND).cells["frontiers"]
+    cell = next(cell for cell in cells if (cell.method, cell.criterion, cell.value) == ("OptFairPost", "dp", 0.01))
+    where = "data=adult method=OptFairPost criterion=dp value=0.01"
+    gain = "kind=post data=adult criterion=dp against"
+    note = (
+        f"A {{accuracy {where}}} B {{violation {where} answers=argmax}} C {{seconds {where}}} "
+        f"D {{gain {gain}=LinearPost}} E {{gain {gain}=FairProjection answers=argmax of=OptFairPost-calibrated}} "
+        "F {violation data=adult method=ERM criterion=eo} G {published released.OptFairPost.dp_01.accuracy} "
+        "H {knob 0.01}."
+    )
+    text = composed(adult, ("frontiers",), with_note(tmp_path, note))
+    accuracy = cell.mean("accuracy")
+    violation = cell.likeliest().mean("violation").value
+    assert f"### Reading notes\n\nA {accuracy.value:.2f} ± {accuracy.half:.2f} B {violation:.4f} ± " in text
+    assert "G 83.31 H 0.01." in text and "{" not in text[text.index("Reading notes") :].split("\n## ")[0]
+
+
+def test_a_note_may_name_options(tmp_path):
+    plan = lines_of(("randomised",), ("adult",))
+    note = "{accuracy data=adult method=OptFairIn criterion=dp value=0.001 output=deterministic}"
+    assert "Reading notes" in composed(plan, ("randomised",), with_note(tmp_path, note, "randomised"))
+
+
+@pytest.mark.parametrize(
+    ("note", "told"),
+    [
+        ("It has 83.1 %.", r"note to frontiers: 83\.1 is a bare number; name it instead"),
+        ("About 1e-3.", "1e-3 is a bare number"),
+        ("{accuracy data=adult method=OptFairPost criterion=dp value=0.5}", "no run of this page is like that"),
+        ("{accuracy data=adult method=OptFairPost}", "settings fit; say data, method, criterion, value and options"),
+        ("{beauty data=adult}", "unknown; there are accuracy"),
+        ("{accuracy adult}", "arguments are name=value"),
+        ("{published}", "takes one word, not 0"),
+        ("{published a.b}", r"published\.toml has no a\.b"),
+        ("{published released.OptFairPost}", "is more than one number"),
+        ("{knob 0.77}", "nothing on this page was run with it"),
+        ("{gain kind=post}", "needs kind, data, criterion and against"),
+        ("{gain kind=post data=adult criterion=dp against=Nobody}", "no panel of this page is like that"),
+    ],
+)
+def test_notes_that_fail_the_page(adult, note, told, tmp_path):
+    with pytest.raises(ValueError, match=told):
+        composed(adult, ("frontiers",), with_note(tmp_path, note))
+
+
+def test_a_note_about_what_cannot_fails(tmp_path):
+    def broken(run: Run, line: dict[str, Any]) -> None:
+        if run.method == "Frappe" and run.part == "test":
+            del line["scores"]
+            line["error"] = "ValueError: too few"
+
+    plan = lines_of(("frontiers",), ("adult",), broken)
+    note = "{accuracy data=adult method=Frappe criterion=dp value=3.0}"
+    with pytest.raises(ValueError, match="has no number, the method cannot: too few"):
+        composed(plan, ("frontiers",), with_note(tmp_path, note))
+    note = "{gain kind=post data=adult criterion=dp against=Frappe}"
+    with pytest.raises(ValueError, match="has no number, one of the methods cannot"):
+        composed(plan, ("frontiers",), with_note(tmp_path, note))
+
+
+def test_a_gain_needs_the_frontiers(tmp_path):
+    plan = lines_of(("randomised",), ("adult",))
+    note = "{gain kind=post data=adult criterion=dp against=LinearPost}"
+    with pytest.raises(MissingRuns, match="frontiers are not on this page"):
+        composed(plan, ("randomised",), with_note(tmp_path, note, "randomised"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[nowhere]\ntext = 'a'", r"\[nowhere\] is no section; there are head, frontiers"),
+        ("[frontiers]\nwords = 'a'", r"\[frontiers\] needs text"),
+        ("[frontiers", "is no TOML"),
+    ],
+)
+def test_notes_files_that_fail_the_page(adult, content, told, tmp_path):
+    (tmp_path / "notes.toml").write_text(content)
+    with pytest.raises(ValueError, match=told):
+        composed(adult, ("frontiers",), tmp_path)
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+def test_the_same_lines_give_the_same_bytes_and_links_lead_to_pictures(tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    names = ("frontiers", "seconds")
+    asked = [read_experiment(name) for name in names]
+    first, second = lines_of(names, SOME), lines_of(names[::-1], SOME)  # lines in another order
+    page = tmp_path / "docs" / "page.md"
+    written = write_page(first, asked, tmp_path / "docs" / "runs", page, COMMAND)
+    before = {file: file.read_bytes() for file in written}
+    assert written[-1] == page and len(written) == 4
+    assert write_page(second, asked[::-1], tmp_path / "docs" / "runs", page, COMMAND) == written
+    assert {file: file.read_bytes() for file in written} == before
+    links = re.findall(r"\]\((.*\.png)\)", page.read_text("utf-8"))
+    assert [page.parent / link for link in links] == written[:-1]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in written[:-1])
+
+
+def test_pictures_of_what_cannot(tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+
+    def stopped(run: Run, line: dict[str, Any]) -> None:
+        if run.part == "test":
+            del line["scores"]
+            line["error"] = "stopped"
+
+    names = ("frontiers", "ablation", "tolerance", "seconds")
+    asked = [read_experiment(name) for name in names]
+    assert len(write_page(lines_of(names, SOME, stopped), asked, tmp_path, tmp_path / "page.md", COMMAND)) == 6
