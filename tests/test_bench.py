@@ -177,6 +177,7 @@ def test_a_run_with_any_other_setting_is_another_run():
         "seed": 2,
         "part": "validation",
         "rows": 10,
+        "people": {"size": 64},
         "options": {"model": {"lr": 0.2}, "a": 1},
     }
     assert set(other) == {field.name for field in fields(Run)} == set(run.as_dict())
@@ -294,7 +295,7 @@ def test_what_is_not_tuned_has_the_written_settings():
 
 # -- people -------------------------------------------------------------------------------------------------
 def adult(part="test", seed=3, rows=1333):
-    return Run("adult", "adult", "ERM", "dp", None, seed, part, rows, {"model": {}})
+    return Run("adult", "adult", "ERM", "dp", None, seed, part, rows, options={"model": {}})
 
 
 @pytest.mark.parametrize("seed", [1, 4])
@@ -567,7 +568,7 @@ def test_every_method_gives_a_line(small, done):
         assert "error" not in own, own
         assert own["run"] == small[name].as_dict() and own["n"] == PARTS and own["stand_in"] is None
         assert (own["classes"], own["groups"]) == (2, 2) and 0.5 <= own["constant"] <= 1
-        assert own["seconds"] >= 0 and json.loads(json.dumps(own)) == own
+        assert own["cpu_seconds"] >= 0 and json.loads(json.dumps(own)) == own
         randomised = PLANNED[name].kind.output != "deterministic"
         assert set(own["scores"]) == {"answers", *(["argmax"] if randomised else [])}
         for scores in own["scores"].values():
@@ -655,3 +656,41 @@ def test_shared_models_answer_as_the_model_does():
     shared, plain = Shared(LogisticRegression()).fit(X, y), LogisticRegression().fit(X, y)
     np.testing.assert_array_equal(shared.predict_proba(X), plain.predict_proba(X))
     np.testing.assert_array_equal(shared.predict(X), plain.predict(X))
+
+
+def test_a_run_that_was_stopped_and_finished_elsewhere_is_finished(tmp_path):
+    run, (first, later) = runs(1)[0], ("a", "b")
+    stopped = {"run": run.as_dict(), "error": "stopped after 10 seconds", "limit": 10.0}
+    for order in ((first, later), (later, first)):
+        for file in tmp_path.glob("*.jsonl"):
+            file.unlink()
+        ledger = Ledger(tmp_path)
+        ledger.add(order[0], stopped)
+        ledger.add(order[1], line(run))
+        assert "scores" in ledger.lines[run.key] and "scores" in Ledger(tmp_path).lines[run.key]
+        ledger.add(order[0], stopped)
+        assert "scores" in ledger.lines[run.key] and "scores" in Ledger(tmp_path).lines[run.key]
+
+
+def test_trials_that_were_stopped_choose_nothing_where_they_may_take_longer():
+    plan = Plan({}, only=("adult",))
+    lay_out(plan, read_experiment("frontiers"))
+    (trial,) = plan.trial_runs("adult", "ERM", plan.trials("adult", "ERM")[1])
+    lines = plan.lines | {trial.key: {"run": trial.as_dict(), "error": "stopped", "limit": 10.0}}
+    assert Plan(lines, limit=10.0).choice("adult", "ERM") == plan.trials("adult", "ERM")[0]
+    with pytest.raises(TrialsFirst) as first:
+        Plan(lines, limit=20.0).choice("adult", "ERM")
+    assert [run.key for run in first.value.runs] == [trial.key]
+
+
+def test_a_revision_makes_other_runs(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    plan = Plan({}, only=("adult",))
+    lay_out(plan, read_experiment("frontiers"))
+    before = plan.run("adult", "LinearPost", "dp", 0.1, 1, trial={})
+    monkeypatch.setitem(plan.methods, "LinearPost", replace(plan.methods["LinearPost"], revision=2))
+    after = plan.run("adult", "LinearPost", "dp", 0.1, 1, trial={})
+    assert before.key != after.key and after.options["revision"] == 2
+    assert (
+        "revision" not in make(after, plan.methods["LinearPost"], task(DATA["adult"], adult(), tmp_path)).get_params()
+    )

@@ -105,3 +105,13 @@ def test_one_seed_has_no_interval_and_no_verdict():
 )
 def test_verdicts(value, half, verdict):
     assert Mean(value, half, 3).verdict == verdict
+
+
+def test_intervals_widened_for_splits_that_overlap():
+    found = mean([0.1, 0.3, 0.2, 0.25, 0.15])
+    assert found.widened(0.0) == found
+    # Nadeau and Bengio: the variance of the mean is (1/n + judged/learned) s².
+    spread = np.std([0.1, 0.3, 0.2, 0.25, 0.15], ddof=1)
+    by_hand = student.ppf(0.95, 4) * spread * np.sqrt(1 / 5 + 2 / 3)
+    assert found.widened(2 / 3).half == pytest.approx(by_hand)
+    assert found.widened(2 / 3).value == found.value

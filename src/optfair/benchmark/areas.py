@@ -11,7 +11,7 @@ v_min is the noise floor: below it nobody can be told to be fairer than another,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
@@ -61,6 +61,13 @@ class Mean:
     value: float
     half: float
     n: int
+
+    def widened(self, ratio: float) -> Mean:
+        """The interval for seeds that split the same people: variance (1/n + judged/learned) s² instead of s²/n.
+
+        ratio : judged on / learned from. See Nadeau and Bengio, "Inference for the generalization error", 2003.
+        """
+        return replace(self, half=self.half * float(np.sqrt(1 + self.n * ratio)))
 
     @property
     def verdict(self) -> str:

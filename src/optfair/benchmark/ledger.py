@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,19 @@ class Ledger:
                 try:
                     own.append(text.decode())
                     line = json.loads(own[-1])
-                    self.lines[json.dumps(line["run"], sort_keys=True)] = line
+                    self._keep(line)
                 except (ValueError, KeyError, TypeError):
                     raise DataFileError(f"{file}, line {number}: is no line of a run; mend or remove it.") from None
 
+    def _keep(self, line: dict[str, Any]) -> None:
+        """A run that was stopped, and finished later under another experiment, is finished."""
+        key = json.dumps(line["run"], sort_keys=True)
+        if "limit" not in line or line["limit"] >= self.lines.get(key, {"limit": 0.0}).get("limit", inf):
+            self.lines[key] = line
+
     def add(self, experiment: str, line: Mapping[str, Any]) -> None:
         """Keep a line; it is on disk when this returns."""
-        self.lines[json.dumps(line["run"], sort_keys=True)] = dict(line)
+        self._keep(dict(line))
         own = self._files.setdefault(experiment, [])
         own.append(json.dumps(line, ensure_ascii=False))
         write_atomically(self.folder / f"{experiment}.jsonl", "".join(f"{text}\n" for text in own).encode())

@@ -49,6 +49,13 @@ class DataPlan:
     features_of: str | None = None
     trials: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 
+    def arguments(self, source: str) -> dict[str, Any]:
+        """Of the function that gives the people of this source, without its name."""
+        if self.made is not None:
+            return dict(self.made)
+        found = next((dict(own) for own in self.sources if own["name"] == source), {})
+        return {name: value for name, value in found.items() if name != "name"}
+
     def vary(self, values: Mapping[str, Sequence[Any]]) -> Iterator[DataPlan]:
         """One plan per value of each argument of ``made``, the others as they are."""
         assert self.made is not None
@@ -101,7 +108,7 @@ def task(plan: DataPlan, run: Any, cache: Path) -> Task:
     train, judged = _parts(order, TRAIN, run.part)
     if plan.features_of:
         settings = run.options["features"]
-        X = _features(X, y, train, settings, cache / f"{_name(run, settings)}.npy")
+        X = _features(X, y, train, {**settings, "random_state": run.seed}, cache / f"{_name(run, settings)}.npy")
     parts = [People(X.iloc[part] if hasattr(X, "iloc") else X[part], y[part], group[part]) for part in (train, judged)]
     return Task(parts[0], parts[1], stand_in)
 
@@ -109,7 +116,7 @@ def task(plan: DataPlan, run: Any, cache: Path) -> Task:
 def _source(plan: DataPlan, run: Any) -> dict[str, Any]:
     if run.source == MADE_UP:  # as a table, or as pictures
         return {"name": MADE_UP, "images": any(source.get("images", False) for source in plan.sources)}
-    given = next(dict(source) for source in plan.sources if source["name"] == run.source)
+    given = {"name": run.source, **run.people}
     return given | ({"size": SMOKE_SIZE} if run.rows and "size" in given else {})
 
 
@@ -165,7 +172,7 @@ def _made(plan: DataPlan, seed: int, part: str, rows: int | None) -> Task:
 
 # -- features of a frozen network --------------------------------------------------------------------------
 def _name(run: Any, settings: Mapping[str, Any]) -> str:
-    told = json.dumps([run.data, run.source, run.seed, run.part, run.rows, settings], sort_keys=True)
+    told = json.dumps([run.source, dict(run.people), run.seed, run.part, run.rows, settings], sort_keys=True)
     return f"features-{run.data}-{run.seed}-{run.part}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
@@ -184,7 +191,7 @@ def _train_features(X: np.ndarray, y: np.ndarray, train: np.ndarray, settings: M
     torch = need_extra("torch", "optfair bench")
     from optfair.nn import TorchClassifier
 
-    model = TorchClassifier(**settings, random_state=0).fit(X[train], y[train])
+    model = TorchClassifier(**settings).fit(X[train], y[train])
     below = torch.nn.Sequential(*list(model.module_)[:-2]).eval()  # without Dropout and Linear
     with torch.no_grad():
         blocks = [below(torch.tensor(X[k : k + 512])).numpy() for k in range(0, len(X), 512)]

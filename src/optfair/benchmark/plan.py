@@ -60,7 +60,8 @@ class TrialsFirst(Exception):
 class Run:
     """One fit and its judgement. part : "test", or "validation" of the training people, for trials.
 
-    data, method : names in data.toml and methods.toml. source : of the people who were there. value : of the knob.
+    data, method : names in data.toml and methods.toml. source : of the people who were there; people : which of them,
+    the arguments of `load` or `make_fair_classification`. value : of the knob.
     options : of the class; under "model" those of the network, under "features" those of the network frozen below it,
     under "adjustment" those of the one on top that FRAPPÉ learns.
     """
@@ -73,6 +74,7 @@ class Run:
     seed: int
     part: str = "test"
     rows: int | None = None
+    people: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -81,7 +83,7 @@ class Run:
         return json.dumps(self.as_dict(), sort_keys=True)
 
     def as_dict(self) -> dict[str, Any]:
-        names = ("data", "source", "method", "criterion", "value", "seed", "part", "rows", "options")
+        names = ("data", "source", "people", "method", "criterion", "value", "seed", "part", "rows", "options")
         return {name: getattr(self, name) for name in names}
 
 
@@ -96,6 +98,8 @@ class MethodPlan:
     trials: tuple[Mapping[str, Any], ...]
     grid: Sequence[float]  # of the knob, from the least fair to the fairest
     anchor: bool  # where post-processing starts from: one run for all criteria
+    revision: int
+    start: str  # the method it starts from, where that is not the one of its kind
     like: str  # the method whose trials choose for this one: itself, or a part of it
 
 
@@ -112,13 +116,19 @@ class Plan:
     """All experiments, for the people that are there.
 
     lines : of the ledger, by `Run.key`; they decide trials. smoke : everything small. only : names of data, or none.
-    done : the people are those of the lines, whoever is there now.
+    done : the people are those of the lines, whoever is there now. limit : trials stopped before it are not over.
     """
 
     def __init__(
-        self, lines: Mapping[str, Any], *, smoke: bool = False, only: tuple[str, ...] = (), done: bool = False
+        self,
+        lines: Mapping[str, Any],
+        *,
+        smoke: bool = False,
+        only: tuple[str, ...] = (),
+        done: bool = False,
+        limit: float = 0.0,
     ) -> None:
-        self.lines, self.smoke, self.only = lines, smoke, only
+        self.lines, self.smoke, self.only, self.limit = lines, smoke, only, limit
         self._sources: dict[str, str] = {}
         self.data = read_data()
         self.methods = read_methods()
@@ -195,12 +205,15 @@ class Plan:
         # Plain training is the base of all others; of itself only the trial counts.
         model = (dict(people.model) if method == "ERM" else self.network(data)) | dict(chosen.get("model", {}))
         merged = {**known.options, **{k: v for k, v in chosen.items() if k != "model"}, **options, "model": model}
+        if known.revision != 1:
+            merged["revision"] = known.revision
         if people.features_of:
             merged["features"] = self.network(people.features_of)
         rows = None
         if self.smoke:
             merged, rows = small(merged, known.kind), SMOKE["rows"]
-        return Run(data, self.source(data), method, criterion, value, seed, part, rows, merged)
+        source = self.source(data)
+        return Run(data, source, method, criterion, value, seed, part, rows, people.arguments(source), merged)
 
     def source(self, data: str) -> str:
         """Of the people taken, once for all."""
@@ -228,7 +241,7 @@ class Plan:
         if not self.data[data].tuned or len(trials) < 2:
             return trials[0] if trials and self.data[data].tuned else {}
         runs = [self.trial_runs(asked, method, trial) for trial in trials]
-        missing = [run for own in runs for run in own if run.key not in self.lines]
+        missing = [run for own in runs for run in own if not finished(self.lines.get(run.key), self.limit)]
         if missing:
             raise TrialsFirst(missing)
         scores = [self.trial_score(asked, method, own) for own in runs]
@@ -262,6 +275,11 @@ class Plan:
             plain_point = base["violation"][criterion], base["accuracy"]
             areas.append(area(points, plain_point, lines[0]["constant"], base["floor"][criterion]))
         return sum(areas) / len(areas)
+
+
+def finished(line: Mapping[str, Any] | None, limit: float) -> bool:
+    """Whether a run needs no more doing; one that was stopped is tried again where it may take longer."""
+    return line is not None and not line.get("limit", limit) < limit
 
 
 def small(options: dict[str, Any], method: Method) -> dict[str, Any]:
@@ -299,6 +317,8 @@ def read_methods() -> dict[str, MethodPlan]:
             tuple(own.get("trials", ())),
             own.get("grid", kind.grid),
             own.get("anchor", False),
+            own.get("revision", 1),
+            own.get("start", ""),
             own.get("like", name),
         )
     return found

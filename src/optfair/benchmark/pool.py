@@ -133,4 +133,5 @@ def _serve(pipe: Connection, cache: Path, jobs: int) -> None:
                     pipe.send(perform(run, data, method, cache))
                 except Exception as error:  # a fault, which no line should hide
                     what = f"{run.method} on {run.data}, seed {run.seed}: {type(error).__name__}: {error}"
-                    pipe.send(RuntimeError(what))
+                    missing = isinstance(error, OSError | ImportError)  # a file or a package
+                    pipe.send(OSError(what) if missing else RuntimeError(what))

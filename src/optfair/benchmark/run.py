@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from optfair.benchmark.ledger import Ledger, alone
-from optfair.benchmark.plan import Experiment, Plan, Run, TrialsFirst
+from optfair.benchmark.plan import Experiment, Plan, Run, TrialsFirst, finished
 from optfair.benchmark.pool import work
 
 TUNING = "tuning"  # the file of the trials
@@ -46,7 +46,7 @@ def _run_all(
     say: Callable[[str], None],
 ) -> Plan:
     ledger = Ledger(folder)
-    plan = Plan(ledger.lines, smoke=smoke, only=only)
+    plan = Plan(ledger.lines, smoke=smoke, only=only, limit=limit)
     for experiment in experiments:
         while True:  # trials may need trials: those of the network come before those of the methods on it
             try:
@@ -61,11 +61,6 @@ def _run_all(
             if name == experiment.name:
                 break
     return plan
-
-
-def finished(line: Mapping[str, Any] | None, limit: float) -> bool:
-    """Whether a run needs no more doing; one that was stopped is tried again where it may take longer."""
-    return line is not None and not line.get("limit", limit) < limit
 
 
 class Progress:
@@ -99,7 +94,7 @@ class Progress:
         """Seconds: of each run those of finished ones with the same method and data, or method, or any."""
         taken: dict[tuple[str, ...], list[float]] = {}
         for line in self.lines.values():
-            seconds = line.get("seconds", 0.0) + line.get("model_seconds", 0.0) / 10  # mostly shared
+            seconds = line.get("wall_seconds", line.get("seconds", 0.0))
             for key in ((line["run"]["method"], line["run"]["data"]), (line["run"]["method"],), ()):
                 taken.setdefault(key, []).append(seconds)
         mean = {key: float(np.mean(values)) for key, values in taken.items()}

@@ -18,7 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from optfair.benchmark.people import DataPlan, People, Task, task
 from optfair.benchmark.plan import MethodPlan, Run
 from optfair.errors import need_extra
+from optfair.in_then_post import OptFairInPost
+from optfair.inprocess import OptFairIn
 from optfair.metrics import group_confusion
+from optfair.post import OptFairPost
 
 CRITERIA = ("dp", "eop", "eo")
 SMALL = 30  # people of a cell, below which its rates say nothing
@@ -28,46 +31,58 @@ TRUTH_PEOPLE = 100_000
 
 def perform(run: Run, data: DataPlan, method: MethodPlan, cache: Path) -> dict[str, Any]:
     """The line of a run: scores, seconds, and what was said; or the error, where a method cannot."""
-    line: dict[str, Any] = {"run": run.as_dict()}
     people = task(data, run, cache)
-    line |= {"n": [len(people.train.y), len(people.judged.y)], "stand_in": people.stand_in}
-    line |= {"classes": len(np.unique(people.train.y)), "groups": len(np.unique(people.train.group))}
-    line["constant"] = _constant(people)
+    judged = people.judged
+    line: dict[str, Any] = {
+        "run": run.as_dict(),
+        "n": [len(people.train.y), len(judged.y)],
+        "stand_in": people.stand_in,
+        "classes": len(np.unique(people.train.y)),
+        "groups": len(np.unique(people.train.group)),
+        "constant": _constant(people),
+    }
+    if method.kind.knob is None or method.anchor:
+        line["small_cells"] = _small_cells(judged)
+    model = make(run, method, people)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        try:
-            line |= _fit_and_score(run, data, method, people)
-        except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
-            line["error"] = f"{type(error).__name__}: {error}"
+        try:  # of what a method does only; a fault of ours is no line
+            line |= _fit(model, people.train)
+            answers = answer(model, judged.X)
+            h = None if method.kind.output == "deterministic" else model.predict_proba(judged.X)
+        except (ValueError, RuntimeError, ArithmeticError) as error:
+            return line | {"error": f"{type(error).__name__}: {error}"}
     notes = sorted({str(note.message).splitlines()[0][:200] for note in said if issubclass(note.category, UserWarning)})
     if notes:
         line["notes"] = notes
+    line["scores"] = {"answers": score(answers, judged, model.classes_)}
+    if h is not None:
+        line["scores"]["argmax"] = score(np.asarray(model.classes_)[h.argmax(axis=1)], judged, model.classes_)
+    if hasattr(model, "rule_"):
+        certificate = model.rule_.certificate
+        line["certificate"] = {"gap": _rounded(certificate.gap), "upper_bound": _rounded(certificate.upper_bound)}
+    if data.truth:
+        line["truth"] = _truth(model, run, people)
     return line
 
 
-def _fit_and_score(run: Run, data: DataPlan, method: MethodPlan, people: Task) -> dict[str, Any]:
-    model = make(run, method, people)
+def _fit(model: Any, train: People) -> dict[str, Any]:
+    """Seconds of the processor, which do not depend on who else is at work: its own, and of the models it shares.
+
+    What shared models took when they were fitted counts for everyone who stands on them, and for nobody's own time.
+    """
     Shared.seconds = Shared.fitting = 0.0
-    clock = time.perf_counter()
-    model.fit(people.train.X, people.train.y, sensitive_features=people.train.group)
-    seconds = time.perf_counter() - clock
-    # What shared models took when they were fitted counts for everyone who stands on them, and for nobody's own time.
-    found: dict[str, Any] = {"seconds": round(seconds - Shared.fitting, 3), "model_seconds": round(Shared.seconds, 3)}
-    judged = people.judged
-    keyed = {"keys": np.arange(len(judged.y))} if getattr(model, "decision", "argmax") == "hashed" else {}
-    answers = model.predict(judged.X, **keyed)
-    found["scores"] = {"answers": score(answers, judged, model.classes_)}
-    if method.kind.output != "deterministic":
-        h = model.predict_proba(judged.X)
-        found["scores"]["argmax"] = score(np.asarray(model.classes_)[h.argmax(axis=1)], judged, model.classes_)
-    if hasattr(model, "rule_"):
-        certificate = model.rule_.certificate
-        found["certificate"] = {"gap": _rounded(certificate.gap), "upper_bound": _rounded(certificate.upper_bound)}
-    if data.truth:
-        found["truth"] = _truth(model, run, people)
-    if method.kind.knob is None or method.anchor:
-        found["small_cells"] = _small_cells(judged)
-    return found
+    clock, wall = time.process_time(), time.perf_counter()
+    model.fit(train.X, train.y, sensitive_features=train.group)
+    own = time.process_time() - clock - Shared.fitting
+    found = {"cpu_seconds": own, "model_cpu_seconds": Shared.seconds, "wall_seconds": time.perf_counter() - wall}
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def answer(model: Any, X: Any) -> np.ndarray:
+    """One answer per person; where answers are drawn, a row is a person."""
+    keyed = {"keys": np.arange(len(X))} if getattr(model, "decision", "argmax") == "hashed" else {}
+    return np.asarray(model.predict(X, **keyed))
 
 
 # -- the one scorer ----------------------------------------------------------------------------------------
@@ -102,20 +117,17 @@ def _small_cells(judged: People) -> list[list[Any]]:
 def _truth(model: Any, run: Run, people: Task) -> dict[str, float]:
     """Accuracy and violation by the true posteriors, and what the best rule of the same violation has more."""
 
-    def answer(X: Any) -> np.ndarray:
-        keyed = {"keys": np.arange(len(X))} if getattr(model, "decision", "argmax") == "hashed" else {}
-        return np.asarray(model.predict(X, **keyed)).astype(int)
-
     n = min(TRUTH_PEOPLE, 2 * run.rows) if run.rows else TRUTH_PEOPLE
-    found = people.world.evaluate(answer, run.criterion, n=n)
-    regret = people.world.regret(answer, run.criterion, n=n)
+    rule = lambda X: answer(model, X).astype(int)  # noqa: E731
+    found = people.world.evaluate(rule, run.criterion, n=n)
+    regret = people.world.regret(rule, run.criterion, n=n)
     return {"accuracy": _rounded(found.accuracy), "violation": _rounded(found.violation), "regret": _rounded(regret)}
 
 
 # -- the methods -------------------------------------------------------------------------------------------
 def make(run: Run, method: MethodPlan, people: Task) -> Any:
     """The classifier of a run, on the network of its people."""
-    options = {name: value for name, value in run.options.items() if name not in ("model", "features")}
+    options = {name: value for name, value in run.options.items() if name not in ("model", "features", "revision")}
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     if "adjustment" in options:
         options["adjustment"] = network(options["adjustment"], people)
@@ -132,12 +144,10 @@ def make(run: Run, method: MethodPlan, people: Task) -> Any:
 
 
 def _in_then_post(run: Run, options: dict[str, Any], base: Any) -> Any:
-    from optfair.in_then_post import OptFairInPost
-    from optfair.inprocess import OptFairIn
-
     threshold = options.pop("threshold")
     asked: dict[str, Any] = {"criterion": run.criterion, "tolerance": run.value, "random_state": run.seed}
-    return OptFairInPost(OptFairIn(base, **asked, **options), threshold=threshold, random_state=run.seed)
+    post = OptFairPost(calibration="none", n_jobs=1, **asked)  # as it is compared with
+    return OptFairInPost(OptFairIn(base, **asked, **options), post, threshold=threshold, random_state=run.seed)
 
 
 def network(settings: Mapping[str, Any], people: Task) -> Any:
@@ -174,9 +184,9 @@ class Shared(ClassifierMixin, BaseEstimator):
             key.update(values.tobytes() if values.dtype == object else values.view(np.uint8).data)
         found = self._models.get(key.digest())
         if found is None:
-            clock = time.perf_counter()
+            clock = time.process_time()
             model = clone(self.estimator).fit(X, y)
-            found = model, time.perf_counter() - clock
+            found = model, time.process_time() - clock
             Shared.fitting += found[1]
             self._models[key.digest()] = found
             while len(self._models) > KEPT_MODELS:

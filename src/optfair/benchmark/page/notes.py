@@ -3,7 +3,7 @@
     [frontiers]
     text = "On Adult it has {accuracy data=adult method=OptFairPost criterion=dp value=0.01} %."
 
-A bare decimal number is refused: it would stay as it is when the runs change. ``title`` heads it.
+A bare number is refused: it would stay as it is when the runs change. ``title`` heads it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from optfair.benchmark.page.tables import DIGITS, cannot, number, seconds
 from optfair.benchmark.plan import EXPERIMENTS
 
 NAMED = re.compile(r"\{([^{}]*)\}")
-DECIMAL = re.compile(r"\d*\.\d+|\d+[eE][-+]?\d+")
+BARE = re.compile(r"(?<![A-Za-z\d])\.?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?")  # C1 is a name
 QUANTITIES = ("accuracy", "violation", "floor", "seconds", "model_seconds", "regret", "true_violation")
 SECTIONS = ("head", *EXPERIMENTS, "tuning")
 
@@ -43,7 +43,10 @@ def read_notes(file: Path) -> dict[str, tuple[str, str]]:
             raise NoteError(f"{file}: [{section}] is no section; there are {', '.join(SECTIONS)}.")
         if not isinstance(own, dict) or not isinstance(own.get("text"), str):
             raise NoteError(f'{file}: [{section}] needs text = "…".')
-        notes[section] = str(own.get("title", "Reading notes")), own["text"]
+        title = str(own.get("title", "Reading notes"))
+        if BARE.search(title):
+            raise NoteError(f"{file}: [{section}] has a number in its title.")
+        notes[section] = title, own["text"]
     return notes
 
 
@@ -55,7 +58,7 @@ class Writer:
         self._panels: list[Panel] | None = None
 
     def write(self, section: str, text: str) -> str:
-        bare = DECIMAL.search(NAMED.sub("", text))
+        bare = BARE.search(NAMED.sub("", text))
         if bare:
             raise NoteError(
                 f"note to {section}: {bare.group()} is a bare number; name it instead, as in "
@@ -80,7 +83,7 @@ class Writer:
             raise NoteError(f"{where}: unknown; there are {', '.join((*QUANTITIES, 'gain', 'knob', 'published'))}.")
         answers, criterion = given.pop("answers", "answers"), given.get("criterion")
         cell = self._cell(given, where)
-        if not cell.each("seconds"):
+        if not cell.each("accuracy"):
             raise NoteError(f"{where}: has no number, the method {cannot(cell.errors)}.")
         cell = cell.likeliest() if answers == "argmax" else cell
         found = (cell.by(criterion) if criterion else cell).mean(what)

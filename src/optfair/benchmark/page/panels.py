@@ -30,13 +30,17 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """plain : the cell without constraints. cells : of each side, along its knob."""
+    """plain : the cell without constraints. cells : of each side, along its knob.
+
+    starts : of sides that start from another rule than ``plain``, that one; their frontier goes through it too.
+    """
 
     data: str
     criterion: str
     kind: str
     plain: Cell
     cells: dict[Side, list[Cell]]
+    starts: dict[Side, Cell]
 
     @property
     def ours(self) -> list[Side]:
@@ -56,9 +60,9 @@ class Panel:
         return self.plain.mean("floor").value if self.plain.each("floor") else 0.0
 
     def points(self, side: Side, seed: int) -> list[tuple[float, float]]:
-        """(violation, accuracy in %) along the knob; without what a method cannot."""
-        found = [(cell.each("violation"), cell.each("accuracy")) for cell in self.cells[side]]
-        return [(violation[seed], accuracy[seed]) for violation, accuracy in found if seed in violation]
+        """(violation, accuracy in %) along the knob, and where it starts; without what a method cannot."""
+        own = _points(self.cells[side], seed)
+        return own + _points([self.starts[side]], seed) if own and side in self.starts else own
 
     def areas(self, side: Side) -> dict[int, float]:
         """seed -> area in %, of the seeds with at least one rule."""
@@ -80,6 +84,11 @@ class Panel:
         return [error for cell in self.cells[side] for error in cell.errors]
 
 
+def _points(cells: Sequence[Cell], seed: int) -> list[tuple[float, float]]:
+    found = [(cell.each("violation"), cell.each("accuracy")) for cell in cells]
+    return [(violation[seed], accuracy[seed]) for violation, accuracy in found if seed in violation]
+
+
 def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
     """Every panel of the frontiers, kind by kind."""
     found = []
@@ -89,11 +98,14 @@ def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
             for data in unique(cell.data for cell in cells):
                 anchor = pick(cells, data=data, method=plain)[0].by(criterion)
                 own: dict[Side, list[Cell]] = {}
+                starts: dict[Side, Cell] = {}
                 for method in methods:
                     along = pick(cells, data=data, method=method, criterion=criterion)
                     for side in _sides(results, method):
                         own[side] = along if side.answers == "answers" else [cell.likeliest() for cell in along]
-                found.append(Panel(data, criterion, kind, anchor, own))
+                        start = results.plan.methods[method].start
+                        starts |= {side: pick(cells, data=data, method=start)[0].by(criterion)} if start else {}
+                found.append(Panel(data, criterion, kind, anchor, own, starts))
     return found
 
 

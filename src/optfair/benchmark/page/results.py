@@ -15,6 +15,7 @@ from optfair.benchmark.areas import Mean, mean
 from optfair.benchmark.plan import EXPERIMENTS, Experiment, Plan, Run, TrialsFirst, read_plan
 
 CRITERIA = {"dp": "demographic parity", "eop": "equal opportunity", "eo": "equalised odds"}
+SECONDS = {"seconds": "cpu_seconds", "model_seconds": "model_cpu_seconds"}  # of the processor
 Line = Mapping[str, Any]
 
 
@@ -62,8 +63,8 @@ class Cell:
         return {line["run"]["seed"]: self._take(line, what) for line in self.lines if "error" not in line}
 
     def _take(self, line: Line, what: str) -> float:
-        if what in ("seconds", "model_seconds"):
-            return float(line[what])
+        if what in SECONDS:
+            return float(line[SECONDS[what]])
         if what == "regret":
             return 100 * float(line["truth"]["regret"])
         if what == "true_violation":

@@ -34,7 +34,7 @@ NOTES = "notes.toml"
 
 
 def write_page(plan: Plan, experiments: Sequence[Experiment], folder: Path, page: Path, command: str) -> list[Path]:
-    """Write the page, and its pictures into ``folder``; return the files.
+    """Write the page, and its pictures into a folder of its name; return the files.
 
     experiments : those of the page; their order is that of `EXPERIMENTS`. folder : of the lines, perhaps with
     notes.toml. command : `optfair bench` with its options, without experiments, for captions. Raises `MissingRuns`.
@@ -42,12 +42,12 @@ def write_page(plan: Plan, experiments: Sequence[Experiment], folder: Path, page
     asked = sorted(experiments, key=lambda experiment: EXPERIMENTS.index(experiment.name))
     results = Results(plan, asked, command)
     parts = compose(results, folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    page.parent.mkdir(parents=True, exist_ok=True)
+    drawn = page.with_suffix("")  # its pictures are its own: other pages may be made of the same lines
+    drawn.mkdir(parents=True, exist_ok=True)
     written, text = [], []
     for part in parts:
         if isinstance(part, Picture):
-            file = folder / f"{part.name}.png"
+            file = drawn / f"{part.name}.png"
             save(part.draw(), file)
             written.append(file)
             text.append(f"![{part.alt}]({_link(file, page)})\n\n{part.caption}")
