@@ -259,6 +259,8 @@ WRONG = {
     "no number": (["truth", "--limit", "nan"], "--limit nan: must be "),
     "for ever": (["truth", "--limit", "inf"], "--limit inf: must be "),
     "data": (["truth", "--data", "nobody"], "--data nobody: there is no such data; there are adult, "),
+    "nobody": (["ablation", "--data", "adult"], "--data adult: is not among the people of ablation."),
+    "no lines": (["truth", "--only-page"], ": holds no lines of runs, *.jsonl."),
 }
 
 
@@ -271,7 +273,7 @@ def test_wrong_arguments_are_one_line(what, tmp_path, capsys, monkeypatch):
     arguments, message = WRONG[what]
     assert main(["bench", *arguments, "--smoke", "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"optfair bench: {message}") and said.count("\n") == 1
+    assert said.startswith("optfair bench: ") and message in said and said.count("\n") == 1
     assert not list(tmp_path.rglob("*.jsonl"))
 
 

@@ -24,6 +24,7 @@ from optfair.errors import DataFileError, need_extra
 from optfair.files import replacing
 
 TRAIN, VALIDATION = 0.6, 0.25
+SMALL = 30  # people of a group and class, below which its rates say nothing
 HERE = ("in the package", "$OPTFAIR_DATA", "cache")
 SMOKE_SIZE = 16  # of pictures
 MADE_UP = "made up"  # what --smoke takes where the people are not there

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from optfair.benchmark.people import DataPlan, People, Task, task
+from optfair.benchmark.people import SMALL, DataPlan, People, Task, task
 from optfair.benchmark.plan import MethodPlan, Run
 from optfair.errors import need_extra
 from optfair.in_then_post import OptFairInPost
@@ -24,7 +24,6 @@ from optfair.metrics import group_confusion
 from optfair.post import OptFairPost
 
 CRITERIA = ("dp", "eop", "eo")
-SMALL = 30  # people of a cell, below which its rates say nothing
 KEPT_MODELS = 64
 TRUTH_PEOPLE = 100_000
 

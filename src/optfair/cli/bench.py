@@ -8,6 +8,7 @@ import sys
 import threading
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 from optfair.benchmark.ledger import Ledger
 from optfair.benchmark.page.write import write_page
@@ -29,7 +30,11 @@ def run(arguments: Namespace) -> int:
         raise InputError(f"--limit {arguments.limit:g}: must be above 0 seconds, and finite.")
     need_extra("matplotlib", "the page of results")  # now, and not after the last run
     folder, asked = Path(arguments.out), [read_experiment(name) for name in arguments.experiments or EXPERIMENTS]
-    which = {"smoke": arguments.smoke, "only": tuple(arguments.data or ())}
+    which: dict[str, Any] = {"smoke": arguments.smoke, "only": tuple(arguments.data or ())}
+    empty = Plan({}, **which)
+    if all(next(empty.asked(experiment), None) is None for experiment in asked):
+        names = ", ".join(experiment.name for experiment in asked)
+        raise InputError(f"--data {' '.join(arguments.data)}: is not among the people of {names}.")
     if arguments.only_page:
         if not any(folder.glob("*.jsonl")):
             raise InputError(f"{folder}: holds no lines of runs, *.jsonl.")

@@ -7,6 +7,7 @@ from typing import Any
 
 from optfair.benchmark.page.results import Cell, Results, unique
 from optfair.benchmark.page.tables import Part, cannot, caption, details, span, stand_in, table
+from optfair.benchmark.people import SMALL
 from optfair.benchmark.plan import TRIED, TRIED_VALUES, Run
 
 HOW_TO_READ = """\
@@ -18,7 +19,8 @@ that is named beside it; a number without a run would not let it be written.
   nobody can be told to be fairer than another.
 * **accuracy**: in %, on the same people. Answers of randomised rules are one draw per person, scored like all
   others.
-* **±**: half a 90 % interval over the seeds (Student's t). A seed is a split, a network and the draws.
+* **±**: half a 90 % interval over the seeds (Student's t). A seed is a split of the same people, a network and the
+  draws; splits overlap, so it says how far another seed may be, and less than it should of other people.
 * **knob**: the argument of a method that trades accuracy for fairness. Its other settings were tuned on a part of the
   training people of the first seed; what was tried is at the end.
 * **stand-in**: other people in place of those of the paper. Their numbers are not comparable with the paper's."""
@@ -35,7 +37,7 @@ def head(results: Results) -> list[Part]:
     heads = ["people", "source", "learned from / judged on", "classes × groups", "seeds", "network", "small cells"]
     says = (
         "The people of this page. Network: the settings chosen for plain training, which all methods start from. Small "
-        "cells: group and class with fewer than 30 judged people, and the fewest, over the seeds."
+        f"cells: group and class with fewer than {SMALL} judged people, and the fewest, over the seeds."
     )
     return [*parts, "### People", table(heads, rows, caption(results, " ".join(results.cells), cells, says))]
 
@@ -90,6 +92,26 @@ TUNED = (
     "Settings other than the knob, by a part of the training people of the first seed: nobody judged on at that seed "
     "took part. Each seed splits all people anew, so some who did are judged on at others; the same for every method."
 )
+
+
+# -- what methods said ---------------------------------------------------------------------------------------
+def said(results: Results) -> list[Part]:
+    """Warnings of the runs on this page: how many runs of a method had one, and one of them."""
+    lines = {id(line): line for own in results.cells.values() for cell in own for line in cell.lines}
+    found: dict[tuple[str, str], list[Any]] = {}
+    for line in lines.values():
+        found.setdefault((line["run"]["data"], line["run"]["method"]), []).append(line.get("notes", []))
+    rows = []
+    for (data, method), notes in found.items():
+        some = [own for own in notes if own]
+        if some:
+            rows.append([results.data_title(data), results.title(method), f"{len(some)} of {len(notes)}", some[0][0]])
+    cells = [cell for own in results.cells.values() for cell in own]
+    says = "Runs in which a method warned, and the first warning of the first of them (at most 200 letters)."
+    text = table(
+        ["people", "method", "runs", "for example"], rows, caption(results, " ".join(results.cells), cells, says)
+    )
+    return [details("Warnings", text)] if rows else []
 
 
 # -- tuning --------------------------------------------------------------------------------------------------

@@ -10,8 +10,20 @@ import numpy as np
 
 from optfair.benchmark.areas import Mean, mean
 from optfair.benchmark.page.figures import draw_seconds, draw_tolerances
-from optfair.benchmark.page.results import CRITERIA, Cell, Results, difference, pick, unique
-from optfair.benchmark.page.tables import DIGITS, Part, Picture, cannot, caption, details, number, score, seconds, table
+from optfair.benchmark.page.results import CRITERIA, Cell, Results, pick, unique
+from optfair.benchmark.page.tables import (
+    Part,
+    Picture,
+    cannot,
+    caption,
+    change,
+    details,
+    knob,
+    number,
+    score,
+    seconds,
+    table,
+)
 
 
 # -- what is asked for, and what new people get --------------------------------------------------------------
@@ -92,7 +104,7 @@ def calibration(results: Results, cells: Sequence[Cell]) -> list[Part]:
             for name in order:
                 told = [score(pick(by[name], value=value)[0]) for value in values]
                 rows.append([results.data_title(data), CRITERIA[criterion], f"`{name}`", *told])
-            changes = [_mended(pick(by["both"], value=value)[0], pick(by["none"], value=value)[0]) for value in values]
+            changes = [change(pick(by["both"], value=value)[0], pick(by["none"], value=value)[0]) for value in values]
             rows.append([results.data_title(data), CRITERIA[criterion], "`both` − `none`", *changes])
     says = (
         "OptFair-post, accuracy (%) / violation for each tolerance. `none`: posteriors as the models give them; "
@@ -109,16 +121,6 @@ def _calibration(results: Results, cell: Cell) -> str:
     return str(own or inspect.signature(method.kind.load()).parameters["calibration"].default)
 
 
-def _mended(left: Cell, right: Cell) -> str:
-    told = []
-    for what in ("accuracy", "violation"):
-        found = difference(left.each(what), right.each(what))
-        if not found:
-            return cannot([*left.errors, *right.errors])
-        told.append(number(mean(found), DIGITS[what], sign=True))
-    return " / ".join(told)
-
-
 # -- the truth -----------------------------------------------------------------------------------------------
 def truth(results: Results, cells: Sequence[Cell]) -> list[Part]:
     data, methods = unique(cell.data for cell in cells), unique(cell.method for cell in cells)
@@ -130,10 +132,7 @@ def truth(results: Results, cells: Sequence[Cell]) -> list[Part]:
             own = pick(cells, data=name, method=method, criterion=criterion)
             # What has no knob is run once, and its truth is told by the criterion of that run.
             told.append(score(own[0], "regret", "true_violation") if own else "not measured: has no criterion")
-        knob = results.plan.methods[method].kind.knob
-        value = next((cell.value for cell in cells if cell.method == method), None)
-        anchor = results.plan.methods[method].anchor
-        rows.append([results.title(method), "–" if knob is None or anchor else f"`{knob}` {value:g}", *told])
+        rows.append([results.title(method), knob(results, pick(cells, method=method)[0]), *told])
     heads = ["method", "knob", *(f"{results.data_title(name)}: {CRITERIA[criterion]}" for name, criterion in columns)]
     says = (
         "Points of accuracy below the best rule of the same violation, by the true posteriors (smaller is better) / "

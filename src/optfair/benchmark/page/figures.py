@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from optfair.benchmark.page.panels import Panel, Side
-from optfair.benchmark.page.results import CRITERIA, Cell, Results
+from optfair.benchmark.page.results import CRITERIA, Cell, Results, unique
 from optfair.errors import need_extra
 from optfair.files import replacing
 
@@ -66,7 +66,7 @@ def curve(label: str, style: tuple[str, str, str], ours: bool, cells: Sequence[C
 # -- accuracy against violation ------------------------------------------------------------------------------
 def draw_frontiers(results: Results, panels: Sequence[Panel]) -> Any:
     """A row of panels per criterion, a column per people."""
-    criteria, data = _sides([panel.criterion for panel in panels]), _sides([panel.data for panel in panels])
+    criteria, data = unique([panel.criterion for panel in panels]), unique([panel.data for panel in panels])
     figure, axes = _grid(len(criteria), len(data))
     for panel in panels:
         ax = axes[criteria.index(panel.criterion)][data.index(panel.data)]
@@ -82,7 +82,7 @@ def draw_frontiers(results: Results, panels: Sequence[Panel]) -> Any:
 
 def draw_ablation(results: Results, groups: Mapping[tuple[str, str], Sequence[tuple[str, Sequence[Cell]]]]) -> Any:
     """groups : (data, criterion) -> [(label, cells along the tolerance)]."""
-    data, criteria = _sides([key[0] for key in groups]), _sides([key[1] for key in groups])
+    data, criteria = unique([key[0] for key in groups]), unique([key[1] for key in groups])
     figure, axes = _grid(len(criteria), len(data), width=4.4, height=3.0)
     shades = {"OptFairIn": (BLUE, "o", "-"), "OptFairPost": (ORANGE, "v", "-")}
     for (name, criterion), own in groups.items():
@@ -136,7 +136,7 @@ def draw_tolerances(
     results: Results, groups: Mapping[tuple[str, str], Mapping[str, Sequence[Cell]]], names: Sequence[str]
 ) -> Any:
     """groups : (data, criterion) -> method -> cells along the tolerance; names : of the methods, in order."""
-    data, criteria = _sides([key[0] for key in groups]), _sides([key[1] for key in groups])
+    data, criteria = unique([key[0] for key in groups]), unique([key[1] for key in groups])
     figure, axes = _grid(len(criteria), len(data))
     for (name, criterion), own in groups.items():
         ax = axes[criteria.index(criterion)][data.index(name)]
@@ -258,10 +258,6 @@ def _floor(cells: Sequence[Cell]) -> float:
 
 def _name(results: Results, data: str) -> str:
     return results.data_title(data) + (" (stand-in)" if results.stand_in(data) else "")
-
-
-def _sides(values: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(values))
 
 
 def save(figure: Any, file: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from optfair.benchmark.areas import mean
 from optfair.benchmark.page.figures import draw_ablation
-from optfair.benchmark.page.results import CRITERIA, Cell, Results, difference, pick, published, unique
-from optfair.benchmark.page.tables import DIGITS, Part, Picture, caption, details, number, score, table
+from optfair.benchmark.page.results import CRITERIA, Cell, Results, pick, published, unique
+from optfair.benchmark.page.tables import Part, Picture, caption, change, details, knob, score, table
+from optfair.benchmark.people import SMALL
 
-TOO_SMALL = "fewer than 30 judged"
+TOO_SMALL = f"fewer than {SMALL} judged"
 
 
 # -- in, post, in-then-post ----------------------------------------------------------------------------------
@@ -52,8 +52,8 @@ def randomised(results: Results, cells: Sequence[Cell]) -> list[Part]:
             own = known.get(data, {}).get(kind) if method in ("OptFairIn", "OptFairPost") else None
             for name, cell in (("randomised", drawn), ("deterministic", fixed)):
                 theirs = "–" if own is None else f"{own[name]['accuracy']:.2f} / {own[name]['violation']:.4f}"
-                change = _change(fixed, drawn) if cell is fixed else "–"
-                rows.append([results.data_title(data), results.title(method), name, score(cell), theirs, change])
+                changed = change(fixed, drawn) if cell is fixed else "–"
+                rows.append([results.data_title(data), results.title(method), name, score(cell), theirs, changed])
     values = ", ".join(f"{value:g}" for value in unique(cell.value for cell in cells))
     says = (
         f"Accuracy (%) / violation, demographic parity, tolerance {values}. Deterministic: the likeliest class of the "
@@ -69,16 +69,6 @@ def _two_ways(results: Results, own: Sequence[Cell]) -> tuple[Cell, Cell]:
     drawn = next(cell for cell in own if cell.options.get("output") is None)
     fixed = [cell for cell in own if cell.options.get("output") == "deterministic"]
     return drawn, fixed[0] if fixed else drawn.likeliest()
-
-
-def _change(left: Cell, right: Cell) -> str:
-    told = []
-    for what in ("accuracy", "violation"):
-        found = difference(left.each(what), right.each(what))
-        if not found:
-            return "cannot: no seed has both"
-        told.append(number(mean(found), DIGITS[what], sign=True))
-    return " / ".join(told)
 
 
 # -- more classes, more groups -------------------------------------------------------------------------------
@@ -103,8 +93,7 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
     rows = []
     for method in unique(cell.method for cell in cells):
         own = [pick(cells, data=name, method=method)[0].by("eo") for name in data]
-        knob = results.plan.methods[method].kind.knob
-        row = [results.title(method), "–" if knob is None or own[0].value is None else f"`{knob}` {own[0].value:g}"]
+        row = [results.title(method), knob(results, own[0])]
         for cell in own:
             row.append(_with_seconds(cell))
             theirs = known.get(cell.data, {}).get(method)
@@ -114,8 +103,8 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
     floors = ["noise floor (of ERM's answers)", "–"]
     for name in data:
         floors += [score(pick(cells, data=name, method="ERM")[0].by("eo"), "floor"), *(["–"] if beside else [])]
-    says = "Accuracy (%) / violation by equalised odds; seconds: its own + of the models underneath."
-    says += f" Paper: {known['source']}." if beside else ""
+    says = "Accuracy (%) / violation by equalised odds; seconds of one processor: its own + of the models underneath."
+    says += f" Paper: {known['source']}; its network is larger." if beside else ""
     return table(heads, [*rows, floors], caption(results, "scalability", cells, says))
 
 
@@ -134,8 +123,12 @@ def _small_cells(results: Results, cells: Sequence[Cell]) -> list[Part]:
     counted, rows = [], []
     for data in unique(cell.data for cell in cells):
         found: dict[tuple[str, str], list[int]] = {}
-        for line in pick(cells, data=data, method="ERM")[0].lines:
-            for group, label, n in line.get("small_cells", ()):
+        lines = pick(cells, data=data, method="ERM")[0].lines
+        if not any("small_cells" in line for line in lines):
+            counted.append(f"{results.data_title(data)} not counted, as every run was stopped")
+            continue
+        for line in lines:
+            for group, label, n in line.get("small_cells", ()):  # a run that was stopped cannot say
                 found.setdefault((group, label), []).append(n)
         known = results.people(data)
         total = "" if known is None else f" of {known['groups'] * known['classes']}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any
 
 from optfair.benchmark.areas import Mean, mean
@@ -127,7 +128,7 @@ class Results:
     def whole_command(self) -> str:
         """What writes this page, and no other: with its experiments and people, unless it has all of them."""
         names = () if set(self.experiments) == set(EXPERIMENTS) else tuple(self.experiments)
-        return " ".join([self.command, *names, *(f"--data {name}" for name in self.plan.only)])
+        return " ".join([self.command, *names, *(f"--data {quote(name)}" for name in self.plan.only)])
 
     # -- names and people ----------------------------------------------------------------------------------
     def title(self, method: str) -> str:

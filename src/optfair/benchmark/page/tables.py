@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optfair.benchmark.areas import LEVEL, Mean
-from optfair.benchmark.page.results import Cell, Results, unique
+from optfair.benchmark.areas import LEVEL, Mean, mean
+from optfair.benchmark.page.results import Cell, Results, difference, unique
 from optfair.benchmark.people import MADE_UP
 
 SHORT = 90  # letters of a reason why a method cannot
@@ -56,6 +56,23 @@ def score(cell: Cell, *names: str) -> str:
         told.append(seconds(found) if "seconds" in name else number(found, DIGITS[name]))
     failed = f" ({cannot(cell.errors)}, at {len(cell.errors)} of {len(cell.lines)} seeds)" if cell.errors else ""
     return " / ".join(told) + failed
+
+
+def change(left: Cell, right: Cell) -> str:
+    """left − right of accuracy / violation, of the same seed."""
+    told = []
+    for what in ("accuracy", "violation"):
+        found = difference(left.each(what), right.each(what))
+        if not found:
+            return cannot([*left.errors, *right.errors, "no seed has both"])
+        told.append(number(mean(found), DIGITS[what], sign=True))
+    return " / ".join(told)
+
+
+def knob(results: Results, cell: Cell) -> str:
+    """`alpha` 0.1; a dash where there is none to turn."""
+    method = results.plan.methods[cell.method]
+    return "–" if method.anchor or cell.value is None else f"`{method.kind.knob}` {cell.value:g}"
 
 
 def cannot(errors: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from optfair.benchmark.page.about import head, tuning
+from optfair.benchmark.page.about import head, said, tuning
 from optfair.benchmark.page.beyond import calibration, growing_seconds, tolerance, truth
 from optfair.benchmark.page.figures import save
 from optfair.benchmark.page.notes import Writer, read_notes
@@ -75,6 +75,8 @@ def compose(results: Results, folder: Path) -> list[Part]:
         parts += [f"## {experiment.title}", experiment.question + _paper(experiment)]
         parts += [*SECTIONS[name](results, cells), *noted(name)]
     tried = tuning(results)
+    warned = said(results)
+    parts += ["## Warnings", *warned] if warned else []
     return [*parts, *(["## Tuning", *tried, *noted("tuning")] if tried else [])]
 
 
