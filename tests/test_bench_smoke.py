@@ -13,8 +13,13 @@ pytest.importorskip("torch", reason="the networks of the benchmark")
 pytest.importorskip("matplotlib", reason="the pictures of the page")
 
 
+# Every kind of people and every experiment; without tasks that differ from these in size only, and data slow to read.
+PEOPLE = ("adult", "enem", "celeba", "images-c1", "celeba-c1", "world-3x3", "grow")
+
+
 def bench(folder, *arguments):
-    command = [sys.executable, "-m", "optfair", "bench", "--smoke", "--out", str(folder), *arguments]
+    people = [word for name in PEOPLE for word in ("--data", name)]
+    command = [sys.executable, "-m", "optfair", "bench", "--smoke", "--out", str(folder), *people, *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
