@@ -227,7 +227,7 @@ class Plan:
         return dict(self.data[data].model) | dict(self.choice(data, "ERM").get("model", {}))
 
     def trials(self, data: str, method: str) -> tuple[Mapping[str, Any], ...]:
-        """What is tried for a method on these people; the first where nothing is."""
+        """What is tried for a method on these people."""
         own = self.data[data]
         known = self.methods[method].trials if own.trials is None else tuple(own.trials.get(method, ()))
         return known[:2] if self.smoke else known
@@ -305,7 +305,7 @@ def read_experiment(name: str) -> Experiment:
 
 
 def read_methods() -> dict[str, MethodPlan]:
-    """methods.toml, with the ablation's, whose parts have their own lines."""
+    """methods.toml, by the names that runs have."""
     found = {}
     for name, own in read_plan("methods").items():
         kind = CLASSES[own.get("class", name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,7 +75,7 @@ class Progress:
         say: Callable[[str], None],
     ) -> None:
         self.lines, self.name, self.jobs, self.say = lines, name, jobs, say
-        self.left, self.total, self.since = list(missing), total, time.monotonic()
+        self.left, self.total = list(missing), total
         say(f"{name}: {len(missing)} of {total} runs to do")
 
     def tell(self, line: dict[str, Any]) -> None:

@@ -116,8 +116,10 @@ def _small_cells(judged: People) -> list[list[Any]]:
 def _truth(model: Any, run: Run, people: Task) -> dict[str, float]:
     """Accuracy and violation by the true posteriors, and what the best rule of the same violation has more."""
 
+    def rule(X: Any) -> np.ndarray:
+        return answer(model, X).astype(int)  # the world's classes are numbers
+
     n = min(TRUTH_PEOPLE, 2 * run.rows) if run.rows else TRUTH_PEOPLE
-    rule = lambda X: answer(model, X).astype(int)  # noqa: E731
     found = people.world.evaluate(rule, run.criterion, n=n)
     regret = people.world.regret(rule, run.criterion, n=n)
     return {"accuracy": _rounded(found.accuracy), "violation": _rounded(found.violation), "regret": _rounded(regret)}
@@ -180,7 +182,9 @@ class Shared(ClassifierMixin, BaseEstimator):
         for part in (X, y):
             values = np.ascontiguousarray(part)
             key.update(f"{values.shape} {values.dtype}".encode())
-            key.update(values.tobytes() if values.dtype == object else values.view(np.uint8).data)
+            key.update(
+                values.view(np.uint8).data
+            )  # of numbers: objects, known by address only, are refused
         found = self._models.get(key.digest())
         if found is None:
             clock = time.process_time()
