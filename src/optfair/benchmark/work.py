@@ -182,9 +182,7 @@ class Shared(ClassifierMixin, BaseEstimator):
         for part in (X, y):
             values = np.ascontiguousarray(part)
             key.update(f"{values.shape} {values.dtype}".encode())
-            key.update(
-                values.view(np.uint8).data
-            )  # of numbers: objects, known by address only, are refused
+            key.update(values.view(np.uint8).data)  # of numbers: objects, known by address only, are refused
         found = self._models.get(key.digest())
         if found is None:
             clock = time.process_time()
