@@ -16,10 +16,11 @@ from sklearn.linear_model import LogisticRegression
 
 from optfair.baselines.registry import METHODS
 from optfair.benchmark import people as people_module
+from optfair.benchmark.catalogue import EXPERIMENTS, Experiment, read_data, read_experiment
+from optfair.benchmark.catalogue import read_methods as methods_of_the_plan
 from optfair.benchmark.ledger import Ledger, alone
 from optfair.benchmark.people import MADE_UP, People, source_of, task
-from optfair.benchmark.plan import EXPERIMENTS, SMOKE, Experiment, Plan, Run, TrialsFirst, read_data, read_experiment
-from optfair.benchmark.plan import read_methods as methods_of_the_plan
+from optfair.benchmark.plan import SMOKE, Plan, Run, TrialsFirst
 from optfair.benchmark.work import Shared, make, perform, score
 from optfair.datasets import load
 from optfair.errors import DataFileError

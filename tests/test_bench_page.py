@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from optfair.benchmark.catalogue import EXPERIMENTS, read_experiment, read_methods
 from optfair.benchmark.page.panels import panels
 from optfair.benchmark.page.results import MissingRuns, Results
 from optfair.benchmark.page.tables import Picture
 from optfair.benchmark.page.write import compose, write_page
-from optfair.benchmark.plan import EXPERIMENTS, Plan, Run, TrialsFirst, read_experiment, read_methods
+from optfair.benchmark.plan import Plan, Run, TrialsFirst
 
 COMMAND = "optfair bench --out results"
 SOME = ("acs", "grow 10000 x 4 x 4", "grow 40000 x 4 x 4")  # for every picture, a few panels

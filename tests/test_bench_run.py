@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optfair.benchmark.catalogue import Experiment, read_experiment
 from optfair.benchmark.ledger import Ledger, alone
-from optfair.benchmark.plan import Experiment, Plan, read_experiment
+from optfair.benchmark.plan import Plan
 from optfair.benchmark.pool import WorkerDied, units, work
 from optfair.benchmark.run import TUNING, finished, run_all
 from optfair.cli.main import main
@@ -40,7 +41,7 @@ RUNS, TRIALS = 10, 1  # of it, with two seeds; the two trials differ in epochs, 
 def run_small(folder, **options):
     """What was said, a line each."""
     said = []
-    run_all([SMALL], folder, smoke=True, only=("adult",), **{"say": said.append} | options)
+    run_all([SMALL], folder, smoke=True, only=("adult",), **{"say": said.append, "limit": 1800.0} | options)
     return said
 
 

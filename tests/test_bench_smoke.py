@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from optfair.benchmark.plan import EXPERIMENTS, read_experiment
+from optfair.benchmark.catalogue import EXPERIMENTS, read_experiment
 
 pytest.importorskip("torch", reason="the networks of the benchmark")
 pytest.importorskip("matplotlib", reason="the pictures of the page")

@@ -92,6 +92,7 @@ INSIDE = {
     "benchmark": [
         ["areas", "ledger"],
         ["people"],
+        ["catalogue"],
         ["plan"],
         ["work"],
         ["pool"],

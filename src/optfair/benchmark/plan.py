@@ -7,43 +7,20 @@ laid out before its trials have been run: `Plan.runs` then raises `TrialsFirst` 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
 from typing import Any
 
-from optfair.baselines.registry import METHODS, Method
+from optfair.baselines.registry import Method
 from optfair.benchmark.areas import area
+from optfair.benchmark.catalogue import Experiment, MethodPlan, read_data, read_methods
 from optfair.benchmark.people import MADE_UP, DataPlan, source_of
 
-EXPERIMENTS = (
-    "frontiers",
-    "ablation",
-    "randomised",
-    "scalability",
-    "tolerance",
-    "calibration",
-    "truth",
-    "seconds",
-)
 # Trials are compared by these, at the second and the fourth value of the knob's grid: a single point would favour
 # settings that make the knob stronger over settings that make the method better.
 TRIED, TRIED_VALUES = ("dp", "eo"), (1, 3)
 OPEN = 1.0  # a tolerance that binds nobody
-IN_THEN_POST = Method(
-    "OptFairInPost",
-    "optfair.in_then_post",
-    "post",
-    "OptFair-in, then OptFair-post (the paper's ablation)",
-    "tolerance",
-    (0.1, 0.05, 0.02, 0.01, 0.001),
-    "centre",
-    ("dp", "eop", "eo"),
-    "randomised",
-)
-CLASSES = METHODS | {IN_THEN_POST.name: IN_THEN_POST}
 # What --smoke does to everything: seconds a run, and results that mean nothing.
 SMOKE = {"rows": 800, "epochs": 2, "rounds": 3}
 
@@ -85,31 +62,6 @@ class Run:
     def as_dict(self) -> dict[str, Any]:
         names = ("data", "source", "people", "method", "criterion", "value", "seed", "part", "rows", "options")
         return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True)
-class MethodPlan:
-    """A line of methods.toml: a class of the registry under a name of its own."""
-
-    name: str
-    title: str
-    kind: Method
-    options: Mapping[str, Any]
-    trials: tuple[Mapping[str, Any], ...]
-    grid: Sequence[float]  # of the knob, from the least fair to the fairest
-    anchor: bool  # where post-processing starts from: one run for all criteria
-    revision: int
-    start: str  # the method it starts from, where that is not the one of its kind
-    like: str  # the method whose trials choose for this one: itself, or a part of it
-
-
-@dataclass(frozen=True)
-class Experiment:
-    name: str
-    title: str
-    question: str
-    paper: str
-    tables: tuple[Mapping[str, Any], ...]
 
 
 class Plan:
@@ -289,47 +241,3 @@ def small(options: dict[str, Any], method: Method) -> dict[str, Any]:
         found["adjustment"] = {"module": "linear"}
     networks = {"model", "features", "adjustment"} & set(found)
     return found | {name: found[name] | {"epochs": SMOKE["epochs"]} for name in networks}
-
-
-# -- reading -----------------------------------------------------------------------------------------------
-def read_plan(name: str) -> dict[str, Any]:
-    """A file of experiments/."""
-    return tomllib.loads((resources.files(__package__) / "experiments" / f"{name}.toml").read_text("utf-8"))
-
-
-def read_experiment(name: str) -> Experiment:
-    if name not in EXPERIMENTS:
-        raise ValueError(f"{name}: there is no such experiment; there are {', '.join(EXPERIMENTS)}.")
-    found = read_plan(name)
-    return Experiment(name, found["title"], found["question"], found["paper"], tuple(found["runs"]))
-
-
-def read_methods() -> dict[str, MethodPlan]:
-    """methods.toml, by the names that runs have."""
-    found = {}
-    for name, own in read_plan("methods").items():
-        kind = CLASSES[own.get("class", name)]
-        found[name] = MethodPlan(
-            name,
-            own["title"],
-            kind,
-            own.get("options", {}),
-            tuple(own.get("trials", ())),
-            own.get("grid", kind.grid),
-            own.get("anchor", False),
-            own.get("revision", 1),
-            own.get("start", ""),
-            own.get("like", name),
-        )
-    return found
-
-
-def read_data() -> dict[str, DataPlan]:
-    """data.toml; a family that varies becomes a member per value."""
-    found: dict[str, DataPlan] = {}
-    for name, own in read_plan("data").items():
-        vary = own.pop("vary", None)
-        plan = DataPlan(name=name, **own)
-        for member in [plan] if vary is None else plan.vary(vary):
-            found[member.name] = member
-    return found

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from optfair.benchmark.catalogue import Experiment
 from optfair.benchmark.ledger import Ledger, alone
-from optfair.benchmark.plan import Experiment, Plan, Run, TrialsFirst, finished
+from optfair.benchmark.plan import Plan, Run, TrialsFirst, finished
 from optfair.benchmark.pool import work
 
 TUNING = "tuning"  # the file of the trials
-LIMIT = 1800.0
 
 
 def run_all(
     experiments: Sequence[Experiment],
     folder: Path,
     *,
+    limit: float,
     jobs: int = 1,
     smoke: bool = False,
     only: tuple[str, ...] = (),
-    limit: float = LIMIT,
     say: Callable[[str], None] = print,
 ) -> Plan:
     """Do what is missing of the experiments, into ``folder``; the plan knows all lines then."""

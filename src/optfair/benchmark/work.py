@@ -15,8 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from optfair.benchmark.catalogue import MethodPlan
 from optfair.benchmark.people import SMALL, DataPlan, People, Task, task
-from optfair.benchmark.plan import MethodPlan, Run
+from optfair.benchmark.plan import Run
 from optfair.errors import need_extra
 from optfair.in_then_post import OptFairInPost
 from optfair.inprocess import OptFairIn

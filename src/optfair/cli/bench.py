@@ -10,9 +10,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from optfair.benchmark.catalogue import EXPERIMENTS, read_experiment
 from optfair.benchmark.ledger import Ledger
 from optfair.benchmark.page.write import write_page
-from optfair.benchmark.plan import EXPERIMENTS, Plan, read_experiment
+from optfair.benchmark.plan import Plan
 from optfair.benchmark.run import run_all
 from optfair.cli.main import DONE
 from optfair.cli.paths import InputError

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from optfair.benchmark.catalogue import EXPERIMENTS
 from optfair.benchmark.page.panels import Panel, panels
 from optfair.benchmark.page.results import Cell, MissingRuns, Results, published
 from optfair.benchmark.page.tables import DIGITS, cannot, number, seconds
-from optfair.benchmark.plan import EXPERIMENTS
 
 NAMED = re.compile(r"\{([^{}]*)\}")
 BARE = re.compile(r"(?<![A-Za-z\d])\.?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?")  # C1 is a name

@@ -13,7 +13,8 @@ from shlex import quote
 from typing import Any
 
 from optfair.benchmark.areas import Mean, mean
-from optfair.benchmark.plan import EXPERIMENTS, Experiment, Plan, Run, TrialsFirst, read_plan
+from optfair.benchmark.catalogue import EXPERIMENTS, Experiment, read_plan
+from optfair.benchmark.plan import Plan, Run, TrialsFirst
 
 CRITERIA = {"dp": "demographic parity", "eop": "equal opportunity", "eo": "equalised odds"}
 SECONDS = {"seconds": "cpu_seconds", "model_seconds": "model_cpu_seconds"}  # of the processor

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from optfair.benchmark.catalogue import EXPERIMENTS, Experiment
 from optfair.benchmark.page.about import head, said, tuning
 from optfair.benchmark.page.beyond import calibration, growing_seconds, tolerance, truth
 from optfair.benchmark.page.figures import save
@@ -17,7 +18,7 @@ from optfair.benchmark.page.paper import ablation, randomised, scalability
 from optfair.benchmark.page.results import Cell, Results
 from optfair.benchmark.page.tables import Part, Picture
 from optfair.benchmark.page.who_wins import frontiers
-from optfair.benchmark.plan import EXPERIMENTS, Experiment, Plan
+from optfair.benchmark.plan import Plan
 from optfair.files import write_atomically
 
 SECTIONS: dict[str, Callable[[Results, Sequence[Cell]], list[Part]]] = {
