@@ -67,6 +67,13 @@ def test_the_distance_of_two_points(width):
     assert float(mmd2(U, V, [width])[0]) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("widths", [(0.1,), WIDTHS])
+def test_the_gradient_of_the_distance(widths):
+    rng = np.random.default_rng(0)
+    U, V = (torch.from_numpy(rng.dirichlet([1, 2, 3], (2, 4))).requires_grad_() for _ in range(2))
+    assert torch.autograd.gradcheck(lambda U, V: mmd2(U, V, widths), (U, V))
+
+
 # -- what is drawn and compared ----------------------------------------------------------------------------
 def test_draws_are_in_proportion_to_weights():
     weight = torch.tensor([5.0, 1.0, 7.0, 3.0, 0.5])

@@ -31,18 +31,41 @@ from optfair.nn.training import Lesson
 
 LEAST_WIDTH = 1e-3  # between probabilities
 LEAST_PROBABILITY = 1e-6  # log p is a number
+LEAST_EXPONENT = -80.0  # numbers below exp of it are denormal, and slow
 ADJUSTMENT = {"module": "mlp", "hidden": (64,), "dropout": 0.0, "batch_size": 512, "lr": 0.01}
+
+
+class MeanKernel(torch.autograd.Function):
+    """mean k(u, v) over all pairs, of each term; its gradient in closed form takes about half the time of autograd's.
+
+    ∂/∂u = −2 / (number of pairs) · Σ_v w(u, v) (u − v),   w = mean over ℓ of k_ℓ(u, v) / ℓ²   U, V : (terms, draws, k)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, U: Tensor, V: Tensor, bandwidths: Sequence[float]) -> Tensor:
+        squares = U.square().sum(2)[:, :, None] + V.square().sum(2)[:, None]
+        distance = torch.baddbmm(squares, U, V.mT, alpha=-2).clamp_min_(0)
+        value, w = U.new_zeros(len(U)), torch.zeros_like(distance)
+        for width in bandwidths:
+            kernel = (distance * (-1 / width**2)).clamp_min_(LEAST_EXPONENT).exp_()
+            value += kernel.mean((1, 2)) / len(bandwidths)
+            w.add_(kernel, alpha=1 / (width**2 * len(bandwidths)))
+        ctx.save_for_backward(U, V, w)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        U, V, w = ctx.saved_tensors
+        scale = (gradients[0] * (2 / w[0].numel()))[:, None, None]
+        of_U = torch.baddbmm(w.sum(2)[:, :, None] * U, w, V, beta=-1)
+        of_V = torch.baddbmm(w.sum(1)[:, :, None] * V, w.mT, U, beta=-1)
+        return scale * of_U, scale * of_V, None
 
 
 def mmd2(U: Tensor, V: Tensor, bandwidths: Sequence[float]) -> Tensor:
     """mean k(U, U) + mean k(V, V) − 2 mean k(U, V), of each term.   U, V : (terms, draws, k) -> (terms,)"""
-    return _mean_kernel(U, U, bandwidths) + _mean_kernel(V, V, bandwidths) - 2 * _mean_kernel(U, V, bandwidths)
-
-
-def _mean_kernel(U: Tensor, V: Tensor, bandwidths: Sequence[float]) -> Tensor:
-    squares = U.square().sum(2)[:, :, None] + V.square().sum(2)[:, None]
-    distance = torch.baddbmm(squares, U, V.mT, alpha=-2).clamp_min(0)
-    return torch.stack([(distance * (-1 / width**2)).exp().mean((1, 2)) for width in bandwidths]).mean(0)
+    UU, VV, UV = (MeanKernel.apply(*pair, bandwidths) for pair in ((U, U), (V, V), (U, V)))
+    return UU + VV - 2 * UV
 
 
 class Side:
