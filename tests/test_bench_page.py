@@ -383,6 +383,20 @@ def test_the_same_lines_give_the_same_bytes_and_links_lead_to_pictures(tmp_path)
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in written[:-1])
 
 
+@pytest.mark.parametrize("data", [("adult",), ("adult", "enem"), ("adult", "enem", "acs", "celeba")])
+@pytest.mark.parametrize("experiment", ["frontiers", "tolerance"])
+def test_legends_fit_into_their_pictures(experiment, data, tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    parts = compose(Results(lines_of((experiment,), data), [read_experiment(experiment)], COMMAND), tmp_path)
+    pictures = [part for part in parts if isinstance(part, Picture)]
+    assert pictures
+    for picture in pictures:
+        figure = picture.draw()
+        (legend,) = figure.legends
+        figure.draw_without_rendering()
+        assert legend.get_window_extent().width <= figure.bbox.width
+
+
 def test_pictures_of_what_cannot(tmp_path):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
 

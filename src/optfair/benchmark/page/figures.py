@@ -15,6 +15,7 @@ from optfair.errors import need_extra
 from optfair.files import replacing
 
 DPI = 110
+MOST_COLUMNS = 5  # of a legend
 CALLER = "the page of optfair bench"
 # Of Okabe and Ito: told apart by most of the colour-blind. (colour, marker, line) of each method, in all figures.
 BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK = (
@@ -123,6 +124,7 @@ def _frontier(ax: Any, curves: Sequence[Curve], floor: float, plain: tuple[float
     )
     right = min(right, max([*xs, plain[0], floor] if plain else [*xs, floor]))
     ax.set_xlim(0, 1.06 * right if right > 0 else 1)
+    ax.locator_params(axis="x", nbins=6, prune="upper")  # its number would be cut off
     room = 0.06 * max(top - bottom, 0.1)
     ax.set_ylim(bottom - room, top + room)
     outside = sum(x > 1.06 * right or y < bottom - room for own in curves for x, y in zip(own.x, own.y, strict=True))
@@ -244,12 +246,14 @@ def _finish(figure: Any, axes: Any, x: str, y: str, names: Mapping[str, str], *,
     found = dict(sorted(found.items(), key=lambda item: not item[0].startswith("OptFair")))  # ours first
     figure.supxlabel(x, fontsize=10)
     figure.supylabel(y, fontsize=10)
-    if legend:
-        width = figure.get_figwidth()
-        columns = min(len(found), 5 if width > 13 else 4 if width > 9 else 3)
-        figure.legend(
-            found.values(), found.keys(), loc="outside upper center", ncols=columns, frameon=False, fontsize=9
-        )
+    if not legend:
+        return
+    how: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "fontsize": 9}
+    for columns in range(min(len(found), MOST_COLUMNS), 0, -1):  # as many as fit beside each other
+        told = figure.legend(found.values(), found.keys(), ncols=columns, **how)
+        if columns == 1 or told.get_window_extent().width <= figure.bbox.width:
+            return
+        told.remove()
 
 
 def _floor(cells: Sequence[Cell]) -> float:
