@@ -378,7 +378,7 @@ def test_a_fitted_model_is_only_asked():
         ({"decision": "coin"}, "decision='coin'"),
         ({"missing": "maybe"}, "missing='maybe'"),
         ({"posterior": "guess"}, "posterior='guess'"),
-        ({"cv": 1}, "cv=1"),
+        ({"cv": 0}, "cv=0"),
         ({"cv": "prefit"}, "estimator=None: cv='prefit' needs a fitted model"),
         ({"estimator": 3}, "estimator=3"),
         ({"group_estimator": 3}, "group_estimator=3"),

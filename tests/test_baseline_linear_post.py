@@ -424,6 +424,17 @@ def test_a_group_of_one_and_one_group():
     np.testing.assert_array_equal(alone.predict(X), alone.joint_posterior(X).sum(axis=1).argmax(axis=1))
 
 
+def test_without_folds_the_rule_is_of_the_z_that_answers():
+    X, y, group = small()
+    model = LinearPost(LogisticRegression(), cv=1, alpha=0.1, random_state=0).fit(X, y, sensitive_features=group)
+    pair = LogisticRegression().fit(X, np.unique(group, return_inverse=True)[1] * len(np.unique(y)) + y)
+    np.testing.assert_allclose(model.joint_posterior(X).reshape(len(y), -1), pair.predict_proba(X), atol=1e-9)
+    again = Known(alpha=0.1, random_state=0).fit(pair.predict_proba(X), y, sensitive_features=group)
+    np.testing.assert_allclose(model.rule_.weights, again.rule_.weights, atol=1e-6)
+    out_of_fold = LinearPost(LogisticRegression(), alpha=0.1, random_state=0).fit(X, y, sensitive_features=group)
+    assert np.abs(model.rule_.weights - out_of_fold.rule_.weights).max() > 1e-4
+
+
 def test_a_fitted_model_is_only_asked():
     X, y, group = small()
     base = LogisticRegression().fit(X, y)
@@ -448,7 +459,7 @@ def test_a_fitted_model_is_only_asked():
         ({"criterion": "oae"}, "criterion='oae'"),
         ({"missing": "maybe"}, "missing='maybe'"),
         ({"posterior": "guess"}, "posterior='guess'"),
-        ({"cv": 1}, "cv=1"),
+        ({"cv": 0}, "cv=0"),
         ({"estimator": 3}, "estimator=3"),
         ({"group_estimator": 3}, "group_estimator=3"),
     ],

@@ -94,7 +94,8 @@ class FairProjection(PosteriorBaseline):
     alpha : how far from 1 a ratio may be, at least 0; from 1 on nothing bounds it from below.
     tolerance : "ratio": α bounds ratios. "difference": α bounds |rate − overall rate|, as in the other methods (our own
         addition, not in the source).
-    group_estimator, posterior, cv, n_jobs : of z, see `OptFairPost`; z is not calibrated.
+    group_estimator, posterior, cv, n_jobs : of z, see `OptFairPost`; z is not calibrated. cv=1, the authors' way: no
+        folds, z of the people fitted on from the models that were fitted to them.
     decision : "hashed" (the same person always gets the same answer), "sampled", or "argmax".
     missing : a missing group is an "error", or a "group" of its own. random_state : seed; it makes the key of hashed
         decisions guessable.

@@ -68,7 +68,8 @@ class LinearPost(PosteriorBaseline):
     noise : its size relative to the mean risk 1 − 1/m; 0 for none, which leaves ties as they fall.
     solver : "lp" (HiGHS), "dual", or "auto": "lp" where that takes a few seconds at most, and people are not few
         against the rows of constraints.
-    group_estimator, posterior, cv, n_jobs : of z, see `OptFairPost`; z is not calibrated.
+    group_estimator, posterior, cv, n_jobs : of z, see `OptFairPost`; z is not calibrated. cv=1, the authors' way: no
+        folds, z of the people fitted on from the models that were fitted to them.
     missing : a missing group is an "error", or a "group" of its own. random_state : seed; it makes the key of the noise
         guessable.
 

@@ -17,7 +17,8 @@ class PosteriorBaseline(Baseline):
     """A method that looks at people through z alone. A sub-class says in `_solve` what it makes of z.
 
     It has the arguments ``estimator``, ``group_estimator``, ``posterior``, ``cv`` and ``n_jobs`` of `OptFairPost`. z is
-    not calibrated: the comparison has no calibration.
+    not calibrated: the comparison has no calibration. cv=1 is the authors' way: no folds, and z of the people fitted on
+    from the models that were fitted to them, so that λ is of the very z that answers.
     """
 
     group_estimator: Any
@@ -35,12 +36,13 @@ class PosteriorBaseline(Baseline):
         if hasattr(group_estimator, "fit") and not isinstance(group_estimator, type):
             group_estimator = seeded(group_estimator, seed, "group_estimator")
         how = estimator, group_estimator, self.posterior, self.cv
-        learned = learn_posteriors(*how, people, self.n_jobs, left_out=self.sensitive_features)
+        told = {"left_out": self.sensitive_features, "in_sample": _is_one(self.cv)}
+        learned = learn_posteriors(*how, people, self.n_jobs, **told)
         self._solve(learned.Z, people, seed)
         self.posterior_model_ = learned.model
 
     def _solve(self, Z: np.ndarray, people: People, seed: int) -> None:
-        """Find the rule from z of the people fitted on, (n, A, m), out of fold."""
+        """Find the rule from z of the people fitted on, (n, A, m), out of fold where there are folds."""
         raise NotImplementedError
 
     def joint_posterior(self, X: Any) -> np.ndarray:
@@ -53,3 +55,7 @@ class PosteriorBaseline(Baseline):
         given = self.get_params(deep=False)
         prefit = isinstance(self.cv, str) or is_fitted_model(self.estimator, self.cv)
         return type(self)(**{k: v if prefit and k == "estimator" else clone(v, safe=False) for k, v in given.items()})
+
+
+def _is_one(cv: Any) -> bool:
+    return isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv == 1

@@ -182,7 +182,10 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Z : (n, A, m), out of fold. model : X -> z, fitted on all rows. splits : the folds. n_fits : what it took."""
+    """Z : (n, A, m), out of fold where there are folds. model : X -> z, fitted on all rows. splits : the folds.
+
+    n_fits : models fitted in all.
+    """
 
     Z: np.ndarray
     model: Callable[[Any], np.ndarray]
@@ -200,14 +203,18 @@ def learn_posteriors(
     *,
     holds_group: bool = False,
     left_out: Any = None,
+    in_sample: bool = False,
 ) -> Learned:
     """z of the people fitted on and of those to come, from the arguments of an estimator; see `make_recipe`.
 
-    left_out : sensitive columns that are not in X, if any.
+    left_out : sensitive columns that are not in X, if any. in_sample : both from the same models, whatever ``cv`` is.
     """
     recipe = make_recipe(estimator, group_estimator, posterior, cv, people, holds_group=holds_group)
-    splits = make_splits(cv, people)
+    splits = [] if in_sample else make_splits(cv, people)
     with naming_columns(left_out if recipe.fixed is not None else None):
+        if in_sample:
+            model = recipe.fit(people.X, people.a, people.y, people.weight)
+            return Learned(model(people.X), model, splits, recipe.fits)
         Z, model = out_of_fold(recipe, people, splits, n_jobs)
     return Learned(Z, model, splits, recipe.fits * (len(splits) + 1))
 
