@@ -206,7 +206,7 @@ def test_trials_come_before_runs_and_those_of_the_network_first():
     for run in stages[0] + stages[1]:
         assert run.part == "validation" and run.seed == DATA["adult"].seeds[0]
     for name in tried:  # by both criteria, at two values of the grid
-        own, grid = [run for run in stages[1] if run.method == name], PLANNED[name].kind.grid
+        own, grid = [run for run in stages[1] if run.method == name], PLANNED[name].grid
         asked = {(criterion, value) for criterion in ("dp", "eo") for value in (grid[1], grid[3])}
         assert {(run.criterion, run.value) for run in own} == asked
         assert len(own) == len(asked) * len(PLANNED[name].trials)

@@ -31,58 +31,58 @@ def test_every_corner_of_the_envelope_is_a_point(points):
 
 def test_areas_of_known_triangles():
     # A line from (0, 0.5) to (1, 1): the mean is halfway.
-    assert area([], (1.0, 1.0), 0.5) == pytest.approx(0.75)
+    assert area([(1.0, 1.0)], 1.0, 0.5) == pytest.approx(0.75)
     # As good as plain without any violation: a rectangle.
-    assert area([(0.0, 1.0)], (1.0, 1.0), 0.5) == pytest.approx(1.0)
+    assert area([(0.0, 1.0), (1.0, 1.0)], 1.0, 0.5) == pytest.approx(1.0)
     # Up to 0.9 at a quarter, then to 1.0: two trapezia.
     by_hand = 0.25 * (0.5 + 0.9) / 2 + 0.75 * (0.9 + 1.0) / 2
-    assert area([(0.25, 0.9)], (1.0, 1.0), 0.5) == pytest.approx(by_hand)
+    assert area([(0.25, 0.9), (1.0, 1.0)], 1.0, 0.5) == pytest.approx(by_hand)
     # In units of the largest violation.
-    assert area([(0.025, 0.9)], (0.1, 1.0), 0.5) == pytest.approx(by_hand)
+    assert area([(0.025, 0.9), (0.1, 1.0)], 0.1, 0.5) == pytest.approx(by_hand)
 
 
 def test_a_rule_less_fair_than_plain_counts_only_as_far_as_it_lifts_the_envelope_before_it():
-    assert area([(2.0, 0.8)], (1.0, 1.0), 0.5) == pytest.approx(0.75)
-    lifted = area([(2.0, 2.0)], (1.0, 1.0), 0.5)  # the line to (2, 2) is at 1.25 above plain
+    assert area([(2.0, 0.8), (1.0, 1.0)], 1.0, 0.5) == pytest.approx(0.75)
+    lifted = area([(2.0, 2.0), (1.0, 1.0)], 1.0, 0.5)  # the line to (2, 2) is at 1.25 above plain
     assert lifted == pytest.approx((0.5 + 1.25) / 2)
 
 
 def test_where_plain_has_no_violation_the_best_fair_rule_counts():
-    assert area([(0.0, 0.7), (0.1, 0.9)], (0.0, 0.6), 0.5) == 0.7
+    assert area([(0.0, 0.7), (0.1, 0.9), (0.0, 0.6)], 0.0, 0.5) == 0.7
 
 
-@given(POINTS, some.tuples(SHARES, SHARES), some.tuples(SHARES, SHARES), SHARES)
-def test_another_rule_never_lowers_the_area(points, more, plain, constant):
-    assert area([*points, more], plain, constant) >= area(points, plain, constant) - 1e-9
+@given(POINTS, some.tuples(SHARES, SHARES), SHARES, SHARES)
+def test_another_rule_never_lowers_the_area(points, more, v_max, constant):
+    assert area([*points, more], v_max, constant) >= area(points, v_max, constant) - 1e-9
 
 
-@given(POINTS, some.tuples(SHARES, SHARES), SHARES, some.randoms(use_true_random=False))
-def test_the_order_of_the_rules_does_not_matter(points, plain, constant, random):
+@given(POINTS, SHARES, SHARES, some.randoms(use_true_random=False))
+def test_the_order_of_the_rules_does_not_matter(points, v_max, constant, random):
     shuffled = random.sample(points, len(points))
-    assert area(shuffled, plain, constant) == area(points, plain, constant)
+    assert area(shuffled, v_max, constant) == area(points, v_max, constant)
 
 
-@given(POINTS, some.tuples(SHARES, SHARES), SHARES)
-def test_the_area_is_between_the_constant_answer_and_the_best_rule(points, plain, constant):
-    best = max(constant, plain[1], *(accuracy for _, accuracy in points))
-    assert constant - 1e-9 <= area(points, plain, constant) <= best + 1e-9
+@given(POINTS, SHARES, SHARES)
+def test_the_area_is_between_the_constant_answer_and_the_best_rule(points, v_max, constant):
+    best = max(constant, *(accuracy for _, accuracy in points))
+    assert constant - 1e-9 <= area(points, v_max, constant) <= best + 1e-9
 
 
 def test_below_the_floor_nothing_is_gained_or_lost():
     # The same line from the floor on, however it was reached.
-    assert area([(0.1, 0.8)], (1.0, 1.0), 0.5, 0.2) == area([(0.1, 0.8)], (1.0, 1.0), 0.75, 0.2)
+    assert area([(0.1, 0.8), (1.0, 1.0)], 1.0, 0.5, 0.2) == area([(0.1, 0.8), (1.0, 1.0)], 1.0, 0.75, 0.2)
     # A line from (0, 0.5) to (1, 1), from 0.2 on.
-    assert area([], (1.0, 1.0), 0.5, 0.2) == pytest.approx((0.6 + 1.0) / 2)
+    assert area([(1.0, 1.0)], 1.0, 0.5, 0.2) == pytest.approx((0.6 + 1.0) / 2)
     # Where plain itself is below the floor, its accuracy, or that of a fairer rule that is better.
-    assert area([(0.05, 0.7)], (0.1, 0.9), 0.5, 0.2) == 0.9
+    assert area([(0.05, 0.7), (0.1, 0.9)], 0.1, 0.5, 0.2) == 0.9
 
 
-@given(POINTS, some.tuples(SHARES, SHARES), SHARES, SHARES)
-def test_the_area_from_the_floor_is_the_mean_of_the_envelope(points, plain, constant, floor):
-    v, f = envelope([(0.0, constant), plain, *points])
-    width = plain[0] - floor
-    grid = floor + width * (np.arange(4000) + 0.5) / 4000 if width > 0 else plain[0]
-    assert area(points, plain, constant, floor) == pytest.approx(np.interp(grid, v, f).mean(), abs=2e-4)
+@given(POINTS, SHARES, SHARES, SHARES)
+def test_the_area_from_the_floor_is_the_mean_of_the_envelope(points, v_max, constant, floor):
+    v, f = envelope([(0.0, constant), *points])
+    width = v_max - floor
+    grid = floor + width * (np.arange(4000) + 0.5) / 4000 if width > 0 else v_max
+    assert area(points, v_max, constant, floor) == pytest.approx(np.interp(grid, v, f).mean(), abs=2e-4)
 
 
 def test_the_interval_is_students():

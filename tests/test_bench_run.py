@@ -17,7 +17,7 @@ import pytest
 from optfair.benchmark.catalogue import Experiment, read_experiment
 from optfair.benchmark.ledger import Ledger, alone
 from optfair.benchmark.plan import Plan
-from optfair.benchmark.pool import WorkerDied, units, work
+from optfair.benchmark.pool import Worker, WorkerDied, units, work
 from optfair.benchmark.run import TUNING, finished, run_all
 from optfair.cli.main import main
 
@@ -31,8 +31,8 @@ SMALL = Experiment(
     "",
     (
         {"data": ["adult"], "methods": ["ERM"]},
-        {"data": ["adult"], "methods": ["OptFairPost", "LinearPost"], "criteria": ["dp"], "values": [0.02]},
-        {"data": ["adult"], "methods": ["OptFairPost", "LinearPost"], "criteria": ["eo"], "values": [0.02]},
+        {"data": ["adult"], "methods": ["OptFairPost", "OptFairPost-calibrated"], "criteria": ["dp"], "values": [0.02]},
+        {"data": ["adult"], "methods": ["OptFairPost", "OptFairPost-calibrated"], "criteria": ["eo"], "values": [0.02]},
     ),
 )
 RUNS, TRIALS = 10, 1  # of it, with two seeds; the two trials differ in epochs, which are the same in a smoke run
@@ -122,6 +122,17 @@ def test_a_run_that_takes_too_long_is_stopped_and_the_others_go_on(whole, tmp_pa
     assert not multiprocessing.active_children()
 
 
+def test_the_clock_starts_when_the_people_are_there(whole):
+    _, (run,) = by_hand(whole, 2)
+    here, there = multiprocessing.Pipe()
+    worker = Worker(None, here, [run], started=-1000.0)
+    there.send(None)  # as `perform` does
+    assert worker.answer() is None and worker.unit == [run]
+    assert time.monotonic() - worker.started < 100
+    there.send({"run": run.as_dict()})
+    assert worker.answer() == {"run": run.as_dict()}
+
+
 def test_a_run_that_was_stopped_is_tried_again_where_it_may_take_longer():
     stopped = {"error": "stopped after 10 seconds", "limit": 10.0}
     assert finished(stopped, 10.0) and finished(stopped, 5.0) and not finished(stopped, 11.0)
@@ -137,7 +148,7 @@ def test_a_worker_that_dies_is_told_and_what_is_finished_is_kept(whole, tmp_path
             os.kill(worker.pid, signal.SIGKILL)
 
     with pytest.raises(
-        WorkerDied, match=r"^a worker ended with -9 at \w+ on adult, seed \d; .*start again to go on\.$"
+        WorkerDied, match=r"^a worker ended with -9 at [\w-]+ on adult, seed \d; .*start again to go on\.$"
     ):
         run_small(tmp_path, say=say)
     kept = (tmp_path / "small.jsonl").read_bytes()
@@ -250,6 +261,17 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(start, tmp_path):
     assert all("error" not in line for line in lines.values())
     todo = len(expected) - before[f"{NAME}.jsonl"].count(b"\n")
     assert f"{NAME}: {todo} of {len(expected)} runs to do\n" in said and said.count(" left)\n") == todo
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks /proc for children")
+def test_asked_to_end_it_ends_with_its_workers(start, tmp_path):
+    process = start(tmp_path / "out", jobs=1)
+    read_until(process, 1)
+    workers = children(process.pid)
+    process.terminate()
+    process.stderr.close()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert workers and not any(map(alive, workers))
 
 
 # -- what the user gave is wrong ----------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_the_page_of_results_is_made_from_its_runs(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPTFAIR_DATA", str(tmp_path))  # the lines say who the people were
     command = re.search(r"written by `optfair ([^`]+)`", page).group(1)
-    assert main([*shlex.split(command), "--page", "docs/results.md", "--only-page"]) == 0
+    assert main([*shlex.split(command), "--only-page"]) == 0
     assert (tmp_path / "docs" / "results.md").read_text(encoding="utf-8") == page
     drawn = {file.name for file in (tmp_path / "docs" / "results").glob("*.png")}
     assert drawn == {file.name for file in (ROOT / "docs" / "results").glob("*.png")} and drawn

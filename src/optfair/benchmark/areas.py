@@ -3,9 +3,10 @@
     f = the least concave, nowhere falling function above (0, accuracy of the best constant) and all (v_k, accuracy_k)
     area = mean of f over [v_min, v_max]
 
-The points are a method's rules along its knob and the rule without constraints at v_max. All of f can be had: answering
-by one rule or another at random has the mean of their accuracies, and no more than the mean of their violations.
-v_min is the noise floor: below it nobody can be told to be fairer than another, so nothing is gained or lost there.
+The points are a method's rules along its knob and the rule that it starts from, without constraints. All of f can be
+had: answering by one rule or another at random has the mean of their accuracies, and no more than the mean of their
+violations. v_min is the noise floor: below it nobody can be told to be fairer than another, so nothing is gained or
+lost there. v_max is the violation of a rule without constraints, the same for all methods that are compared.
 """
 
 from __future__ import annotations
@@ -41,13 +42,12 @@ def _slope(left: Point, right: Point) -> float:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 
-def area(points: Sequence[Point], plain: Point, constant: float, floor: float = 0.0) -> float:
+def area(points: Sequence[Point], v_max: float, constant: float, floor: float = 0.0) -> float:
     """Mean of f over [floor, v_max], or f(v_max) where that is empty.
 
-    plain : (v_max, accuracy) without constraints. constant : accuracy at no violation.
+    points : (violation, accuracy), with the rule that the method starts from. constant : accuracy at no violation.
     """
-    v_max = plain[0]
-    v, f = envelope([(0.0, constant), plain, *points])
+    v, f = envelope([(0.0, constant), *points])
     if v_max <= floor:
         return float(np.interp(v_max, v, f))
     grid = np.concatenate([[floor], v[(v > floor) & (v < v_max)], [v_max]])

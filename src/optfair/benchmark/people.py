@@ -109,7 +109,8 @@ def task(plan: DataPlan, run: Any, cache: Path) -> Task:
     train, judged = _parts(order, TRAIN, run.part)
     if plan.features_of:
         settings = run.options["features"]
-        X = _features(X, y, train, {**settings, "random_state": run.seed}, cache / f"{_name(run, settings)}.npy")
+        own = {name: value for name, value in settings.items() if name != "revision"} | {"random_state": run.seed}
+        X = _features(X, y, train, own, cache / f"{_name(run, settings)}.npy")
     parts = [People(X.iloc[part] if hasattr(X, "iloc") else X[part], y[part], group[part]) for part in (train, judged)]
     return Task(parts[0], parts[1], stand_in)
 

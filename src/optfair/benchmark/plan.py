@@ -160,7 +160,8 @@ class Plan:
         if known.revision != 1:
             merged["revision"] = known.revision
         if people.features_of:
-            merged["features"] = self.network(people.features_of)
+            revision = self.methods["ERM"].revision
+            merged["features"] = self.network(people.features_of) | ({"revision": revision} if revision != 1 else {})
         rows = None
         if self.smoke:
             merged, rows = small(merged, known.kind), SMOKE["rows"]
@@ -224,8 +225,9 @@ class Plan:
         for criterion in TRIED:
             found = [line["scores"]["answers"] for line in lines if line["run"]["criterion"] == criterion]
             points = [(score["violation"][criterion], score["accuracy"]) for score in found]
-            plain_point = base["violation"][criterion], base["accuracy"]
-            areas.append(area(points, plain_point, lines[0]["constant"], base["floor"][criterion]))
+            v_max = base["violation"][criterion]
+            points.append((v_max, base["accuracy"]))
+            areas.append(area(points, v_max, lines[0]["constant"], base["floor"][criterion]))
         return sum(areas) / len(areas)
 
 

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from optfair.benchmark.plan import Plan, Run
 from optfair.errors import need_extra
 
 Unit = list[Run]
+STOPPED = "stopped"
 
 
 class WorkerDied(OSError):
@@ -42,8 +44,8 @@ class Worker:
         with suppress(ConnectionError):  # it has died while it waited: `answer` says so
             self.pipe.send([(run, plan.data[run.data], plan.methods[run.method]) for run in unit])
 
-    def answer(self) -> dict[str, Any]:
-        """The line of its first run."""
+    def answer(self) -> dict[str, Any] | None:
+        """The line of its first run; None: that has its people now, and starts."""
         run = self.unit[0]
         try:
             line = self.pipe.recv()
@@ -53,9 +55,10 @@ class Worker:
                 f"a worker ended with {self.process.exitcode} at {run.method} on {run.data}, seed {run.seed}; what is "
                 "finished is kept: start again to go on."
             ) from None
+        self.started = time.monotonic()
         if isinstance(line, BaseException):
             raise line
-        return dict(line)
+        return None if line is None else dict(line)
 
     def stop(self) -> None:
         self.process.kill()
@@ -74,7 +77,7 @@ def units(plan: Plan, runs: Sequence[Run]) -> list[Unit]:
 
 
 def work(plan: Plan, runs: Sequence[Run], cache: Path, jobs: int, limit: float) -> Iterator[dict[str, Any]]:
-    """Lines, as they are finished. limit : seconds of a run."""
+    """Lines, as they are finished. limit : seconds of a run, and of getting its people ready."""
     waiting = units(plan, runs)
     workers: list[Worker] = []
     try:
@@ -91,12 +94,13 @@ def work(plan: Plan, runs: Sequence[Run], cache: Path, jobs: int, limit: float) 
             for worker in busy:
                 if worker.pipe in ready:
                     line = worker.answer()
+                    if line is None:
+                        continue
                     worker.unit.pop(0)
-                    worker.started = time.monotonic()
                 elif time.monotonic() - worker.started >= limit:
                     line = {
                         "run": worker.unit[0].as_dict(),
-                        "error": f"stopped after {limit:g} seconds",
+                        "error": f"{STOPPED} after {limit:g} seconds",
                         "limit": limit,
                     }
                     worker.stop()
@@ -122,6 +126,7 @@ def _start(cache: Path, jobs: int) -> Worker:
 def _serve(pipe: Connection, cache: Path, jobs: int) -> None:
     """In a worker: units in, a line for each run out, until nobody is there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    warnings.simplefilter("ignore")  # those of a method are in its line
     from optfair.benchmark.work import perform
 
     threads = max(1, (os.cpu_count() or 1) // jobs)
@@ -130,7 +135,7 @@ def _serve(pipe: Connection, cache: Path, jobs: int) -> None:
         while True:
             for run, data, method in pipe.recv():
                 try:
-                    pipe.send(perform(run, data, method, cache))
+                    pipe.send(perform(run, data, method, cache, started=lambda: pipe.send(None)))
                 except Exception as error:  # a fault, which no line should hide
                     what = f"{run.method} on {run.data}, seed {run.seed}: {type(error).__name__}: {error}"
                     missing = isinstance(error, OSError | ImportError)  # a file or a package

@@ -6,7 +6,7 @@ import hashlib
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,9 +29,15 @@ KEPT_MODELS = 64
 TRUTH_PEOPLE = 100_000
 
 
-def perform(run: Run, data: DataPlan, method: MethodPlan, cache: Path) -> dict[str, Any]:
-    """The line of a run: scores, seconds, and what was said; or the error, where a method cannot."""
+def perform(
+    run: Run, data: DataPlan, method: MethodPlan, cache: Path, started: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """The line of a run: scores, seconds, and what was said; or the error, where a method cannot.
+
+    started : called when the people are there, with the features of a network that others may have had to train.
+    """
     people = task(data, run, cache)
+    started()
     judged = people.judged
     line: dict[str, Any] = {
         "run": run.as_dict(),
@@ -62,7 +68,10 @@ def perform(run: Run, data: DataPlan, method: MethodPlan, cache: Path) -> dict[s
         certificate = model.rule_.certificate
         line["certificate"] = {"gap": _rounded(certificate.gap), "upper_bound": _rounded(certificate.upper_bound)}
     if data.truth:
-        line["truth"] = _truth(model, run, people)
+        line["truth"] = _truth(lambda X: answer(model, X), run, people)
+        if h is not None:
+            likeliest = _truth(lambda X: model.classes_[model.predict_proba(X).argmax(axis=1)], run, people)
+            line["truth"]["argmax"] = likeliest
     return line
 
 
@@ -114,11 +123,11 @@ def _small_cells(judged: People) -> list[list[Any]]:
     return [[str(g), str(c), n] for g, c, n in counts if n < SMALL]
 
 
-def _truth(model: Any, run: Run, people: Task) -> dict[str, float]:
+def _truth(answers: Callable[[Any], np.ndarray], run: Run, people: Task) -> dict[str, Any]:
     """Accuracy and violation by the true posteriors, and what the best rule of the same violation has more."""
 
     def rule(X: Any) -> np.ndarray:
-        return answer(model, X).astype(int)  # the world's classes are numbers
+        return answers(X).astype(int)  # the world's classes are numbers
 
     n = min(TRUTH_PEOPLE, 2 * run.rows) if run.rows else TRUTH_PEOPLE
     found = people.world.evaluate(rule, run.criterion, n=n)

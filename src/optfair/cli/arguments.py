@@ -131,16 +131,18 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
         "run the experiments of the paper and write the page of their results",
         "What is finished is\nkept: started again, it goes on where it was stopped.",
     )
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="some of them (default: all)")
+    names = "frontiers, ablation, randomised, scalability, tolerance, calibration, truth, seconds"
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=f"of {names} (default: all)")
     parser.add_argument("--out", required=True, metavar="DIR", help="folder of the lines of finished runs, *.jsonl")
     parser.add_argument("--page", metavar="FILE", help="where the page goes (default: DIR/results.md)")
-    parser.add_argument("--only-page", action="store_true", help="run nothing: the page from the lines that are there")
+    parser.add_argument("--only-page", action="store_true", help="run nothing: the page, from lines that are all there")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--smoke", action="store_true", help="everything tiny: minutes, and numbers that mean nothing")
-    parser.add_argument("--data", metavar="NAME", action="append", help="only on these people; repeat it")
     parser.add_argument(
-        "--limit", type=float, default=1800, metavar="SECONDS", help="of one run (default: %(default)s)"
+        "--data", metavar="NAME", action="append", help="only on these people: adult, enem, …; repeat it"
     )
+    limit = "of one run, which is stopped then and told as not finished (default: %(default)s)"
+    parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help=limit)
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:

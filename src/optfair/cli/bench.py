@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import threading
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,8 @@ def run(arguments: Namespace) -> int:
     else:
         need_extra("torch", "optfair bench")
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        plan = run_all(asked, folder, jobs=arguments.jobs, limit=arguments.limit, say=_say, **which)
+        with _ending_workers():
+            plan = run_all(asked, folder, jobs=arguments.jobs, limit=arguments.limit, say=_say, **which)
     page = Path(arguments.page) if arguments.page else folder / "results.md"
     for file in write_page(plan, asked, folder, page, _command(arguments)):
         print(file)
@@ -53,7 +57,21 @@ def run(arguments: Namespace) -> int:
 def _command(arguments: Namespace) -> str:
     """What makes these lines, for captions."""
     smoke = ["--smoke"] if arguments.smoke else []
-    return shlex.join(["optfair", "bench", "--out", arguments.out, *smoke])
+    page = ["--page", arguments.page] if arguments.page else []
+    return shlex.join(["optfair", "bench", "--out", arguments.out, *page, *smoke])
+
+
+@contextmanager
+def _ending_workers() -> Iterator[None]:
+    """SIGTERM ends this process as an exception does, so that its workers end too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _say(text: str) -> None:

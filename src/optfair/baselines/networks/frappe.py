@@ -21,6 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Tags
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from optfair.base import People
 from optfair.baselines.base import Baseline, check_number, check_whole, fit_plain
@@ -54,6 +55,7 @@ class MeanKernel(torch.autograd.Function):
         return value
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         U, V, w = ctx.saved_tensors
         scale = (gradients[0] * (2 / w[0].numel()))[:, None, None]

@@ -19,8 +19,9 @@ that is named beside it; a number without a run would not let it be written.
   nobody can be told to be fairer than another.
 * **accuracy**: in %, on the same people. Answers of randomised rules are one draw per person, scored like all
   others.
-* **±**: half a 90 % interval over the seeds (Student's t). A seed is a split of the same people, a network and the
-  draws; splits overlap, so it says how far another seed may be, and less than it should of other people.
+* **±**: half a 90 % interval over the seeds (Student's t). A seed is a split of the same people (of
+  made-up ones: other people), a network and the draws; splits overlap, so it says how far another seed may be, and
+  less than it should of other people.
 * **knob**: the argument of a method that trades accuracy for fairness. Its other settings were tuned on a part of the
   training people of the first seed; what was tried is at the end.
 * **stand-in**: other people in place of those of the paper. Their numbers are not comparable with the paper's."""
@@ -34,7 +35,7 @@ def head(results: Results) -> list[Part]:
     if not cells:
         return parts
     rows = [_row(results, data, [c for c in cells if c.data == data]) for data in unique(cell.data for cell in cells)]
-    heads = ["people", "source", "learned from / judged on", "classes × groups", "seeds", "network", "small cells"]
+    heads = ["people", "source", "learned from / judged on", "groups × classes", "seeds", "network", "small cells"]
     says = (
         "The people of this page. Network: the settings chosen for plain training, which all methods start from. Small "
         f"cells: group and class with fewer than {SMALL} judged people, and the fewest, over the seeds."
@@ -61,7 +62,7 @@ def _row(results: Results, data: str, cells: Sequence[Cell]) -> list[str]:
         ]
     title = plan.title if plan.made is None else f"{plan.title} (`{data}`)"
     n = " / ".join(f"{size:,}" for size in line["n"])
-    shape = f"{line['classes']} × {line['groups']}"
+    shape = f"{line['groups']} × {line['classes']}"
     small = _small(cells, line["classes"] * line["groups"])
     return [title, source, n, shape, seeds, settings(model), small]
 

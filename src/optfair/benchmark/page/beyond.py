@@ -10,6 +10,7 @@ import numpy as np
 
 from optfair.benchmark.areas import Mean, mean
 from optfair.benchmark.page.figures import draw_seconds, draw_tolerances
+from optfair.benchmark.page.panels import sides
 from optfair.benchmark.page.results import CRITERIA, Cell, Results, pick, unique
 from optfair.benchmark.page.tables import (
     Part,
@@ -18,6 +19,7 @@ from optfair.benchmark.page.tables import (
     caption,
     change,
     details,
+    floors,
     knob,
     number,
     score,
@@ -45,7 +47,10 @@ def tolerance(results: Results, cells: Sequence[Cell]) -> list[Part]:
         for criterion in unique(cell.criterion for cell in cells):
             own = [pick(cells, method=method, criterion=criterion, data=name) for name in data]
             rows.append([results.title(method), CRITERIA[criterion], *map(_kept, own)])
-    says = "Runs whose violation is at most tolerance + noise floor of the same run, of all tolerances and seeds."
+    says = (
+        "Runs whose violation is at most tolerance + noise floor of the same run, of all tolerances and seeds. Where "
+        f"the floor is above the tolerance that says little. {floors(results, cells)}"
+    )
     heads = ["method", "criterion", *map(results.data_title, data)]
     parts: list[Part] = [picture, table(heads, rows, caption(results, "tolerance", cells, says))]
     for name in data:
@@ -108,7 +113,8 @@ def calibration(results: Results, cells: Sequence[Cell]) -> list[Part]:
             rows.append([results.data_title(data), CRITERIA[criterion], "`both` − `none`", *changes])
     says = (
         "OptFair-post, accuracy (%) / violation for each tolerance. `none`: posteriors as the models give them; "
-        "`posterior`: calibrated; `labels`: bounds moved by what labels say; `both`: as installed. Last: by seed."
+        "`posterior`: calibrated; `labels`: bounds moved by what labels say; `both`: as installed; `both` − `none`: "
+        f"paired, of the same seed. {floors(results, cells)}"
     )
     heads = ["people", "criterion", "calibration", *(f"tolerance {value:g}" for value in values)]
     return [table(heads, rows, caption(results, "calibration", cells, says))]
@@ -126,13 +132,14 @@ def truth(results: Results, cells: Sequence[Cell]) -> list[Part]:
     data, methods = unique(cell.data for cell in cells), unique(cell.method for cell in cells)
     columns = [(name, criterion) for name in data for criterion in unique(c.criterion for c in cells)]
     rows = []
-    for method in methods:
+    for side in (side for method in methods for side in sides(results, method)):
         told = []
         for name, criterion in columns:
-            own = pick(cells, data=name, method=method, criterion=criterion)
+            own = pick(cells, data=name, method=side.method, criterion=criterion)
             # What has no knob is run once, and its truth is told by the criterion of that run.
-            told.append(score(own[0], "regret", "true_violation") if own else "not measured: has no criterion")
-        rows.append([results.title(method), knob(results, pick(cells, method=method)[0]), *told])
+            cell = [each.likeliest() if side.answers == "argmax" else each for each in own][:1]
+            told.append(score(cell[0], "regret", "true_violation") if cell else "not measured: has no criterion")
+        rows.append([side.title, knob(results, pick(cells, method=side.method)[0]), *told])
     heads = ["method", "knob", *(f"{results.data_title(name)}: {CRITERIA[criterion]}" for name, criterion in columns)]
     says = (
         "Points of accuracy below the best rule of the same violation, by the true posteriors (smaller is better) / "
@@ -208,7 +215,8 @@ def growing_seconds(results: Results, cells: Sequence[Cell]) -> list[Part]:
             rows.append([titles[method], *_row(results, cells, method, what)])
         heads = ["method", "seconds, smallest → largest", *(f"exponent of {word}" for word in GROWS.values())]
         says = (
-            f"Seconds of {title}: at the least and at the most people, and the exponent p of seconds ∝ sizeᵖ fitted to "
+            f"Seconds of {title}: at the least and at the most (people) it was finished with, and the exponent p of "
+            "seconds ∝ sizeᵖ fitted to "
             "people, classes and groups, one growing at a time."
         )
         if rows:
@@ -219,8 +227,12 @@ def growing_seconds(results: Results, cells: Sequence[Cell]) -> list[Part]:
 def _row(results: Results, cells: Sequence[Cell], method: str, what: str) -> list[str]:
     errors = [error for cell in pick(cells, method=method) for error in cell.errors]
     own = growth(results, cells, "n_samples", method, what)
-    ends = [seconds(mean(list(own[size].values()))) for size in unique([min(own), max(own)])] if own else []
-    row = [" → ".join(ends) if ends else cannot(errors)]
+    ends = (
+        [f"{seconds(mean(list(own[size].values())))} ({size:,.0f})" for size in unique([min(own), max(own)]) if own]
+        if own
+        else []
+    )
+    row = [" → ".join(ends) + (f"; {cannot(errors)}" if ends and errors else "") if ends else cannot(errors)]
     for argument in GROWS:
         found = exponent(growth(results, cells, argument, method, what))
         if found is not None:

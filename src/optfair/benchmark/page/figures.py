@@ -36,10 +36,10 @@ STYLES: dict[tuple[str, str], tuple[str, str, str]] = {
     ("WeightedERM", "answers"): (GREEN, "s", "-"),
     ("FairBatch", "answers"): (RED, "^", "-"),
     ("FDivergence", "answers"): (PINK, "X", "-"),
-    ("LinearPost", "answers"): (ORANGE, "v", "-"),
-    ("Frappe", "answers"): (GREEN, "s", "-"),
-    ("FairProjection", "answers"): (RED, "^", "-"),
-    ("FairProjection", "argmax"): (RED, "^", ":"),
+    ("LinearPost", "answers"): (ORANGE, "<", "-"),
+    ("Frappe", "answers"): (GREEN, "P", "-"),
+    ("FairProjection", "answers"): (RED, ">", "-"),
+    ("FairProjection", "argmax"): (RED, ">", ":"),
     ("ERM", "answers"): (BLACK, "*", "-"),
 }
 _PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
@@ -96,7 +96,7 @@ def draw_ablation(results: Results, groups: Mapping[tuple[str, str], Sequence[tu
         floor = _floor([cell for _, cells in own for cell in cells])
         _frontier(ax, curves, floor, None)
         ax.set_title(f"{_name(results, name)}: {CRITERIA[criterion]}", fontsize=9)
-        ax.legend(frameon=False, fontsize=7, loc="lower right")
+        ax.legend(frameon=False, fontsize=7)
     _finish(figure, axes, "violation on people not fitted on", "accuracy, %", {}, legend=False)
     return figure
 
@@ -119,12 +119,14 @@ def _frontier(ax: Any, curves: Sequence[Curve], floor: float, plain: tuple[float
     ours = [y for own in curves if own.ours for y in own.y] or ys
     top = max([*ys, plain[1]] if plain else ys)
     bottom = max(min(ys), top - FAR * max(top - min(ours), 0.2))
+    bottom = min([bottom, plain[1]] if plain else [bottom])
     right = (
         max(1.3 * plain[0], floor, max([x for own in curves if own.ours for x in own.x] or xs)) if plain else max(xs)
     )
     right = min(right, max([*xs, plain[0], floor] if plain else [*xs, floor]))
     ax.set_xlim(0, 1.06 * right if right > 0 else 1)
     ax.locator_params(axis="x", nbins=6, prune="upper")  # its number would be cut off
+    ax.ticklabel_format(useOffset=False)
     room = 0.06 * max(top - bottom, 0.1)
     ax.set_ylim(bottom - room, top + room)
     outside = sum(x > 1.06 * right or y < bottom - room for own in curves for x, y in zip(own.x, own.y, strict=True))

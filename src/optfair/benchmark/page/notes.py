@@ -3,7 +3,8 @@
     [frontiers]
     text = "On Adult it has {accuracy data=adult method=OptFairPost criterion=dp value=0.01} %."
 
-A bare number is refused: it would stay as it is when the runs change. ``title`` heads it.
+A bare number is refused: it would stay as it is when the runs change. ``title`` heads it. On a page of some experiments
+or people only, paragraphs that name runs of others are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ SECTIONS = ("head", *EXPERIMENTS, "tuning")
 
 class NoteError(ValueError):
     """A note that cannot be printed as it is."""
+
+
+class Elsewhere(Exception):
+    """A note names runs of people or experiments that this page is not about."""
 
 
 def read_notes(file: Path) -> dict[str, tuple[str, str]]:
@@ -64,7 +69,13 @@ class Writer:
                 f"note to {section}: {bare.group()} is a bare number; name it instead, as in "
                 "{accuracy data=adult method=OptFairPost criterion=dp value=0.01}."
             )
-        return NAMED.sub(lambda match: self._resolve(section, match.group(1)), text).strip()
+        written = []
+        for paragraph in re.split(r"\n\s*\n", text.strip()):
+            try:
+                written.append(NAMED.sub(lambda match: self._resolve(section, match.group(1)), paragraph))
+            except Elsewhere:
+                continue
+        return "\n\n".join(written)
 
     def _resolve(self, section: str, text: str) -> str:
         what, *words = text.split() or [""]
@@ -92,7 +103,9 @@ class Writer:
     def _cell(self, given: dict[str, str], where: str) -> Cell:
         """The only cell that fits; one that was asked for with just these options before others."""
         asked = {name: _value(text) for name, text in given.items()}
-        fixed = {name: asked.pop(name) for name in ("data", "method", "criterion", "value") if name in asked}
+        fixed: dict[str, Any] = {
+            name: asked.pop(name) for name in ("data", "method", "criterion", "value") if name in asked
+        }
         plans, found = self.results.plan.methods, []
         for cell in (cell for cells in self.results.cells.values() for cell in cells):
             method = plans[cell.method]
@@ -107,8 +120,17 @@ class Writer:
         if len(exact or found) == 1:
             return (exact or found)[0]
         if not found:
+            self._elsewhere(fixed, where)
             raise MissingRuns(f"{where}: no run of this page is like that.")
         raise NoteError(f"{where}: {len(exact or found)} settings fit; say data, method, criterion, value and options.")
+
+    def _elsewhere(self, fixed: Mapping[str, Any], where: str) -> None:
+        """Raise where these people, or this method, are known, but not on this page."""
+        if self.results.is_partial:
+            cells = [cell for own in self.results.cells.values() for cell in own]
+            for name, known in (("data", self.results.plan.data), ("method", self.results.plan.methods)):
+                if fixed.get(name) in known and all(getattr(cell, name) != fixed[name] for cell in cells):
+                    raise Elsewhere(where)
 
     def _gain(self, given: dict[str, str], where: str) -> str:
         if not {"kind", "data", "criterion", "against"} <= set(given):
@@ -116,7 +138,7 @@ class Writer:
         if self._panels is None:
             cells = self.results.cells.get("frontiers")
             if cells is None:
-                raise MissingRuns(f"{where}: frontiers are not on this page.")
+                raise Elsewhere(where)
             self._panels = panels(self.results, cells)
         key = given["kind"], given["data"], given["criterion"]
         for panel in (panel for panel in self._panels if (panel.kind, panel.data, panel.criterion) == key):
@@ -127,7 +149,8 @@ class Writer:
                 found = panel.gain(ours[0], theirs[0])
                 if found is None:
                     raise NoteError(f"{where}: has no number, one of the methods cannot.")
-                return number(found, 2, sign=True)
+                return number(found, 3, sign=True)
+        self._elsewhere({"data": given["data"]}, where)
         raise MissingRuns(f"{where}: no panel of this page is like that.")
 
     def _knob(self, text: str, where: str) -> str:
@@ -136,6 +159,9 @@ class Writer:
         settings: set[Any] = {cell.value for cell in cells}
         settings |= {value for cell in cells for value in cell.options.values() if isinstance(value, float)}
         if _value(text) not in settings:
+            known = {float(value) for method in self.results.plan.methods.values() for value in method.grid}
+            if self.results.is_partial and _value(text) in known:
+                raise Elsewhere(where)
             raise NoteError(f"{where}: nothing on this page was run with it.")
         return text
 

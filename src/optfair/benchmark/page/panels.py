@@ -2,8 +2,9 @@
 
     gain = area of ours − area of theirs, of the same seed, in points of accuracy
 
-Areas start from the rule without constraints of the same kind and seed: plain training for methods that train, the
-argmax of the posterior for those that post-process.
+Areas reach to the violation of the rule without constraints of the same kind and seed: plain training for methods that
+train, the argmax of the posterior for those that post-process. A frontier goes through the rule that its method starts
+from: the same one, unless methods.toml names another.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Side:
 class Panel:
     """plain : the cell without constraints. cells : of each side, along its knob.
 
-    starts : of sides that start from another rule than ``plain``, that one; their frontier goes through it too.
+    starts : of sides that start from another rule than ``plain``, that one; their frontier goes through it instead.
     """
 
     data: str
@@ -51,9 +52,9 @@ class Panel:
         return [side for side in self.cells if not side.ours]
 
     @property
-    def judgeable(self) -> bool:
-        """Whether the rule without constraints is less fair than chance makes a fair one look."""
-        return bool(self.plain.each("floor")) and self.plain.mean("violation").value > self.floor
+    def judgeable(self) -> bool | None:
+        """Whether the rule without constraints is less fair than chance makes a fair one look; None: there is none."""
+        return self.plain.mean("violation").value > self.floor if self.plain.each("floor") else None
 
     @property
     def floor(self) -> float:
@@ -62,22 +63,25 @@ class Panel:
     def points(self, side: Side, seed: int) -> list[tuple[float, float]]:
         """(violation, accuracy in %) along the knob, and where it starts; without what a method cannot."""
         own = _points(self.cells[side], seed)
-        return own + _points([self.starts[side]], seed) if own and side in self.starts else own
+        return own + _points([self.starts.get(side, self.plain)], seed) if own else own
 
-    def areas(self, side: Side) -> dict[int, float]:
-        """seed -> area in %, of the seeds with at least one rule."""
-        violation, accuracy, floor = (self.plain.each(what) for what in ("violation", "accuracy", "floor"))
+    def areas(self, side: Side, other: Side | None = None) -> dict[int, float]:
+        """seed -> area in %, of the seeds with at least one rule. other : only where both it and this have rules."""
+        violation, floor = self.plain.each("violation"), self.plain.each("floor")
         found = {}
         for line in self.plain.lines:
             seed = line["run"]["seed"]
-            if seed in violation and (points := self.points(side, seed)):
-                plain = violation[seed], accuracy[seed]
-                found[seed] = area(points, plain, 100 * line["constant"], floor[seed])
+            sides = [self.points(each, seed) for each in (side, other) if each is not None]
+            if seed in violation and all(sides):
+                fairest = [min(v for v, _ in points) for points in sides if other is not None]
+                low = max([floor[seed], *fairest])
+                found[seed] = area(sides[0], violation[seed], 100 * line["constant"], low)
         return found
 
-    def gain(self, ours: Side, theirs: Side) -> Mean | None:
-        """Paired, over the seeds; None where one of them has no rule at any."""
-        found = difference(self.areas(ours), self.areas(theirs))
+    def gain(self, ours: Side, theirs: Side, *, shared: bool = False) -> Mean | None:
+        """Paired, over the seeds; None where one of them has no rule at any. shared : only where both have rules."""
+        both = (ours, theirs) if shared else (None, None)
+        found = difference(self.areas(ours, both[1]), self.areas(theirs, both[0]))
         return mean(found) if found else None
 
     def errors(self, side: Side) -> list[str]:
@@ -101,7 +105,7 @@ def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
                 starts: dict[Side, Cell] = {}
                 for method in methods:
                     along = pick(cells, data=data, method=method, criterion=criterion)
-                    for side in _sides(results, method):
+                    for side in sides(results, method):
                         own[side] = along if side.answers == "answers" else [cell.likeliest() for cell in along]
                         start = results.plan.methods[method].start
                         starts |= {side: pick(cells, data=data, method=start)[0].by(criterion)} if start else {}
@@ -114,11 +118,11 @@ def _swept(results: Results, method: str, kind: str) -> bool:
     return known.kind.kind == kind and known.kind.knob is not None and not known.anchor
 
 
-def _sides(results: Results, method: str) -> list[Side]:
+def sides(results: Results, method: str) -> list[Side]:
     """FairProjection's authors answer by argmax, its theory by a draw: both are compared."""
     known = results.plan.methods[method]
     ours = known.kind.name.startswith("OptFair")
-    if ours or known.kind.output != "randomised":
+    if ours or known.kind.knob is None or known.kind.output != "randomised":
         return [Side(method, known.title, ours)]
     return [
         Side(method, f"{known.title}, drawn", ours),

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from optfair.benchmark.page.figures import draw_ablation
+from optfair.benchmark.page.panels import sides
 from optfair.benchmark.page.results import CRITERIA, Cell, Results, pick, published, unique
-from optfair.benchmark.page.tables import Part, Picture, caption, change, details, knob, score, table
+from optfair.benchmark.page.tables import Part, Picture, caption, change, details, floors, knob, score, table
 from optfair.benchmark.people import SMALL
 
 TOO_SMALL = f"fewer than {SMALL} judged"
@@ -33,11 +34,19 @@ def ablation(results: Results, cells: Sequence[Cell]) -> list[Part]:
     picture = Picture(
         "ablation",
         "Training fairly, post-processing, and both",
-        caption(results, "ablation", cells, f"{says} Grey: what a perfectly fair rule shows by chance (95 %)."),
+        caption(
+            results,
+            "ablation",
+            cells,
+            f"{says} Grey: what a perfectly fair rule shows by chance (95 %). Means far outside are counted there.",
+        ),
         partial(draw_ablation, results, groups),
     )
     heads = ["people", "criterion", "method", *(f"tolerance {k + 1}" for k in range(most - 3))]
-    told = "Accuracy (%) / violation for each `tolerance`; the threshold is the violation at which training stops."
+    told = (
+        "Accuracy (%) / violation for each `tolerance`; the threshold is the violation at which training stops. "
+        f"{floors(results, cells)}"
+    )
     return [picture, table(heads, rows, caption(results, "ablation", cells, told))]
 
 
@@ -58,7 +67,7 @@ def randomised(results: Results, cells: Sequence[Cell]) -> list[Part]:
     says = (
         f"Accuracy (%) / violation, demographic parity, tolerance {values}. Deterministic: the likeliest class of the "
         "same post-processed rule; of training, one more fit at the mean multipliers. Change: paired, "
-        f"of the same seed. Paper: {known['source']}."
+        f"of the same seed. {floors(results, cells)} Paper: {known['source']}."
     )
     heads = ["people", "method", "answers", "ours", "paper", "change"]
     return [table(heads, rows, caption(results, "randomised", cells, says))]
@@ -92,18 +101,24 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
         heads += [_size(results, name), *(["paper"] if beside else [])]
     rows = []
     for method in unique(cell.method for cell in cells):
-        own = [pick(cells, data=name, method=method)[0].by("eo") for name in data]
-        row = [results.title(method), knob(results, own[0])]
-        for cell in own:
-            row.append(_with_seconds(cell))
-            theirs = known.get(cell.data, {}).get(method)
-            told = "–" if theirs is None else f"{theirs['accuracy']:.2f} / {theirs['violation']:.4f}"
-            row += [told] if beside else []
-        rows.append(row)
+        for side in sides(results, method):
+            own = [pick(cells, data=name, method=method)[0].by("eo") for name in data]
+            own = own if side.answers == "answers" else [cell.likeliest() for cell in own]
+            row = [side.title, knob(results, own[0])]
+            for cell in own:
+                row.append(_with_seconds(cell))
+                theirs = known.get(cell.data, {}).get(method)
+                told = "–" if theirs is None else f"{theirs['accuracy']:.2f} / {theirs['violation']:.4f}"
+                row += [told] if beside else []
+            rows.append(row)
     floors = ["noise floor (of ERM's answers)", "–"]
     for name in data:
         floors += [score(pick(cells, data=name, method="ERM")[0].by("eo"), "floor"), *(["–"] if beside else [])]
-    says = "Accuracy (%) / violation by equalised odds; seconds of one processor: its own + of the models underneath."
+    says = (
+        "Groups × classes in the head. Accuracy (%) / violation by equalised odds; seconds of one processor: its own + "
+        "of the models underneath. Who bounds the gap to everybody is asked for it; LinearPost, which bounds the gap "
+        "between two groups, for twice as much; who bounds nothing has the middle of its grid."
+    )
     says += f" Paper: {known['source']}; its network is larger." if beside else ""
     return table(heads, [*rows, floors], caption(results, "scalability", cells, says))
 

@@ -66,11 +66,13 @@ class Cell:
 
     def _take(self, line: Line, what: str) -> float:
         if what in SECONDS:
+            if SECONDS[what] not in line:
+                run = line["run"]
+                raise MissingRuns(f"{run['method']} on {run['data']}, seed {run['seed']}: its line has no {what}.")
             return float(line[SECONDS[what]])
-        if what == "regret":
-            return 100 * float(line["truth"]["regret"])
-        if what == "true_violation":
-            return float(line["truth"]["violation"])
+        if what in ("regret", "true_violation"):
+            truth = line["truth"] if self.answers == "answers" else line["truth"][self.answers]
+            return 100 * float(truth["regret"]) if what == "regret" else float(truth["violation"])
         own = line["scores"][self.answers]
         return 100 * float(own["accuracy"]) if what == "accuracy" else float(own[what][self.criterion])
 
@@ -123,13 +125,22 @@ class Results:
         )
 
     def made_by(self, experiment: str) -> str:
-        return f"{self.command} {experiment}"
+        return " ".join([self.command, experiment, *self._only])
+
+    @property
+    def _only(self) -> list[str]:
+        return [f"--data {quote(name)}" for name in self.plan.only]
+
+    @property
+    def is_partial(self) -> bool:
+        """Of some experiments, or of some people only."""
+        return bool(self.plan.only) or set(self.experiments) != set(EXPERIMENTS)
 
     @property
     def whole_command(self) -> str:
         """What writes this page, and no other: with its experiments and people, unless it has all of them."""
         names = () if set(self.experiments) == set(EXPERIMENTS) else tuple(self.experiments)
-        return " ".join([self.command, *names, *(f"--data {quote(name)}" for name in self.plan.only)])
+        return " ".join([self.command, *names, *self._only])
 
     # -- names and people ----------------------------------------------------------------------------------
     def title(self, method: str) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from optfair.benchmark.areas import LEVEL, Mean, mean
-from optfair.benchmark.page.results import Cell, Results, difference, unique
+from optfair.benchmark.page.results import CRITERIA, Cell, Results, difference, unique
 from optfair.benchmark.people import MADE_UP
+from optfair.benchmark.pool import STOPPED
 
 SHORT = 90  # letters of a reason why a method cannot
 DIGITS = {"accuracy": 2, "regret": 2, "violation": 4, "floor": 4, "true_violation": 4}
@@ -83,7 +84,19 @@ def cannot(errors: Sequence[str]) -> str:
         reason = rest
     if len(reason) > SHORT:
         reason = reason[:SHORT].rsplit(" ", 1)[0] + " …"
-    return f"cannot: {reason}"
+    return f"not finished: {reason}" if reason.startswith(STOPPED) else f"cannot: {reason}"
+
+
+def floors(results: Results, cells: Sequence[Cell]) -> str:
+    """Noise floor: dp Adult 0.0077, ENEM 0.0492; eo …"""
+    told = []
+    for criterion in unique(cell.criterion for cell in cells):
+        own = []
+        for data in unique(cell.data for cell in cells):
+            found = [v for c in cells if (c.data, c.criterion) == (data, criterion) for v in c.each("floor").values()]
+            own += [f"{results.data_title(data)} {sum(found) / len(found):.4f}"] if found else []
+        told += [f"{CRITERIA[criterion]} {', '.join(own)}"] if own else []
+    return f"Noise floor, the mean of these runs: {'; '.join(told)}." if told else ""
 
 
 def span(values: Iterable[int]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
 from optfair.benchmark.areas import Mean, mean
 from optfair.benchmark.page.figures import draw_frontiers
 from optfair.benchmark.page.panels import KINDS, Panel, Side, panels
@@ -14,6 +16,7 @@ from optfair.benchmark.page.tables import Part, Picture, cannot, caption, detail
 from optfair.benchmark.people import TRAIN
 
 NAME = "frontiers"
+DIGITS_OF_GAINS = 3  # points of accuracy
 LEARNED, JUDGED = TRAIN, 1 - TRAIN  # shares of the people
 
 
@@ -46,23 +49,28 @@ def frontiers(results: Results, cells: Sequence[Cell]) -> list[Part]:
 
 WHO_WINS = (
     "One number for a frontier: the *area*, the mean accuracy over all violations from the noise floor to that of the "
-    "rule without constraints, where a method may answer by any of its rules, or by a mixture of them. The table has "
-    "OptFair's area minus the other method's, of the same people, split and network, in points of accuracy: plus is "
-    "for OptFair. Won and lost where the interval leaves out 0; in bold where it still does after it is widened for "
-    "splits of the same people, which overlap (Nadeau and Bengio 2003). Of comparisons between equals one in ten would "
-    "be won or lost by chance. Equal opportunity of two classes is equalised odds, and is shown but not counted; of "
-    "FairProjection's two ways to answer the better one is counted."
+    "rule without constraints (plain training, or the argmax of the posterior for post-processing). A method may "
+    "answer by any of its rules, by the rule it starts from, by the most frequent class for everybody, or by a mixture "
+    "of them. The table has OptFair's area minus the other method's, of the same people, split and network, in points "
+    "of accuracy: plus is for OptFair. Won and lost where the 90 % interval leaves out 0. Splits of the same people "
+    "overlap, so that between equals this happens more often than one time in ten; in bold is what stays after the "
+    "interval is widened for that (Nadeau and Bengio 2003). Equal opportunity of two classes is equalised odds, and is "
+    "shown but not counted; of FairProjection's two ways to answer the better one is counted."
 )
 
 
 # -- who wins ------------------------------------------------------------------------------------------------
 @dataclass
 class Count:
-    """Of comparisons: won, within noise, of one seed; the names of those lost and of those that cannot be made."""
+    """Of comparisons: won, within noise, of one seed; the names of those lost and of those that cannot be made.
+
+    bold : of those won and lost the ones that stay when the interval is widened.
+    """
 
     won: int = 0
     noise: int = 0
     lost: list[str] = field(default_factory=list)
+    bold: dict[str, int] = field(default_factory=lambda: {"won": 0, "lost": 0})
     cannot: list[str] = field(default_factory=list)
     single: int = 0
 
@@ -81,27 +89,47 @@ def _who_wins(results: Results, kind: str, own: Sequence[Panel]) -> list[Part]:
         says = f"{KINDS[kind]}: area of {ours.title} minus area of the other, in points of accuracy."
         cells = [cell for panel in own for some in panel.cells.values() for cell in some]
         parts += [f"**{ours.title}**", table(heads, rows, caption(results, NAME, cells, says)), _counted(ours, count)]
+        parts.append(_where_both(results, kind, own, ours))
     return parts + _unjudged(results, own)
 
 
-def _compared(results: Results, panel: Panel, ours: Side, theirs: Side, count: Count) -> str:
+def _where_both(results: Results, kind: str, own: Sequence[Panel], ours: Side) -> str:
+    """The same table, over the violations that both reach by rules of their own."""
+    data = unique(panel.data for panel in own)
+    rows = []
+    for criterion in unique(panel.criterion for panel in own):
+        row_panels = [next(p for p in own if (p.data, p.criterion) == (name, criterion)) for name in data]
+        for theirs in own[0].theirs:
+            told = [_compared(results, panel, ours, theirs, Count(), shared=True) for panel in row_panels]
+            rows.append([CRITERIA[criterion], theirs.title, *told])
+    says = (
+        f"{KINDS[kind]}: area of {ours.title} minus area of the other, in points of accuracy, over the violations from "
+        "the fairest rule of either (or the noise floor) on: without what a method loses because its knob stops short."
+    )
+    cells = [cell for panel in own for some in panel.cells.values() for cell in some]
+    heads = ["criterion", "against", *(results.data_title(name) for name in data)]
+    return details(f"{ours.title}, where both have rules", table(heads, rows, caption(results, NAME, cells, says)))
+
+
+def _compared(results: Results, panel: Panel, ours: Side, theirs: Side, count: Count, *, shared: bool = False) -> str:
     name = f"{results.data_title(panel.data)}, {CRITERIA[panel.criterion]}, against {theirs.title}"
+    own = count if _counts(results, panel, theirs) else Count()
+    if panel.judgeable is None:
+        own.cannot.append(name)
+        return f"{results.title(panel.plain.method)} {cannot(panel.plain.errors)}"
     for side in (ours, theirs):
         if not panel.areas(side):
-            errors = panel.errors(side) or panel.plain.errors
-            count.cannot.append(name)
-            return f"{side.title} {cannot(errors)}"
-    found = panel.gain(ours, theirs)
+            own.cannot.append(name)
+            return f"{side.title} {cannot(panel.errors(side))}"
+    if not panel.judgeable:
+        return "nothing to judge"
+    found = panel.gain(ours, theirs, shared=shared)
     if found is None:
-        count.cannot.append(name)
+        own.cannot.append(name)
         return "cannot: no seed at which both have a rule"
     failed = len(panel.errors(theirs)) + len(panel.errors(ours))
     some = f" (without {failed} runs that cannot)" if failed else ""
-    value = number(found, 2, sign=True)
-    if not panel.judgeable:
-        return f"{value} nothing to judge{some}"
-    own = count if _counts(results, panel, theirs) else Count()
-    return f"{_verdict(value, found, name, own)}{some}"
+    return f"{_verdict(number(found, DIGITS_OF_GAINS, sign=True), found, name, own)}{some}"
 
 
 def _verdict(value: str, found: Mean, name: str, count: Count) -> str:
@@ -112,12 +140,14 @@ def _verdict(value: str, found: Mean, name: str, count: Count) -> str:
     if found.verdict == "within noise":
         count.noise += 1
         return f"{value} within noise"
+    bold = found.widened(JUDGED / LEARNED).verdict == found.verdict
+    count.bold[found.verdict] += bold
     if found.verdict == "won":
         count.won += 1
     else:
         count.lost.append(name)
     told = f"{value} {found.verdict.upper() if found.verdict == 'lost' else found.verdict}"
-    return f"**{told}**" if found.widened(JUDGED / LEARNED).verdict == found.verdict else told
+    return f"**{told}**" if bold else told
 
 
 def _counts(results: Results, panel: Panel, theirs: Side) -> bool:
@@ -128,13 +158,16 @@ def _counts(results: Results, panel: Panel, theirs: Side) -> bool:
     line = results.people(panel.data)
     if panel.criterion == "eop" and line is not None and line["classes"] == 2:
         return False
-    ways = [side for side in panel.theirs if side.method == theirs.method and panel.areas(side)]
-    best = max(ways, key=lambda side: mean(list(panel.areas(side).values())).value)
+    ways = [side for side in panel.theirs if side.method == theirs.method]
+    best = max(ways, key=lambda side: np.mean([*panel.areas(side).values()] or [-np.inf]))  # the first where none can
     return best == theirs
 
 
 def _counted(ours: Side, count: Count) -> str:
-    told = f"{ours.title}: {count.won} won, {count.noise} within noise, {len(count.lost)} lost"
+    won, lost = (
+        f" ({count.bold[word]} in bold)" if n else "" for word, n in (("won", count.won), ("lost", count.lost))
+    )
+    told = f"{ours.title}: {count.won} won{won}, {count.noise} within noise, {len(count.lost)} lost{lost}"
     told += f", {count.single} of one seed" if count.single else ""
     told += f", {len(count.cannot)} where somebody cannot" if count.cannot else ""
     return f"{told}." + (f" Lost: {'; '.join(count.lost)}." if count.lost else "")
@@ -165,7 +198,7 @@ def _numbers(results: Results, panel: Panel) -> str:
         rows.append([side.title, told, *points, *["–"] * (most - len(points))])
     says = (
         f"{results.data_title(panel.data)}, {CRITERIA[panel.criterion]}, {KINDS[panel.kind].lower()}: area (%), and "
-        "for each `value` of the knob, from the least fair to the fairest, accuracy (%) / violation. Noise floor: "
+        "for each `value` of the knob, in the order that should make it fairer, accuracy (%) / violation. Noise floor: "
         f"{score(panel.plain, 'floor')}."
     )
     cells_of = [panel.plain, *(cell for some in panel.cells.values() for cell in some)]
@@ -193,6 +226,8 @@ def _released(results: Results, cells: Sequence[Cell]) -> list[Part]:
                 rows.append([asked, theirs, score(found[0])])
                 used.append(found[0])
         if not rows:
+            if left_out and any(cell.data == source["data"] for cell in cells):
+                parts.append(f"Of {source['source']} nothing is beside it: not run here: {'; '.join(left_out)}.")
             continue
         theirs_people = " / ".join(f"{n:,}" for n in source["people"])
         says = (

@@ -66,7 +66,8 @@ def compose(results: Results, folder: Path) -> list[Part]:
         if section not in notes:
             return []
         title, text = notes[section]
-        return [f"### {title}", writer.write(section, text)]
+        written = writer.write(section, text)
+        return [f"### {title}", written] if written else []
 
     parts: list[Part] = ["# Results", *head(results), *noted("head")]
     for name, experiment in results.experiments.items():
