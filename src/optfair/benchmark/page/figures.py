@@ -37,6 +37,7 @@ STYLES: dict[tuple[str, str], tuple[str, str, str]] = {
     ("FairBatch", "answers"): (RED, "^", "-"),
     ("FDivergence", "answers"): (PINK, "X", "-"),
     ("LinearPost", "answers"): (ORANGE, "<", "-"),
+    ("LinearPost-in-sample", "answers"): (ORANGE, "<", ":"),
     ("Frappe", "answers"): (GREEN, "P", "-"),
     ("FairProjection", "answers"): (RED, ">", "-"),
     ("FairProjection", "argmax"): (RED, ">", ":"),
