@@ -115,3 +115,16 @@ def test_intervals_widened_for_splits_that_overlap():
     by_hand = student.ppf(0.95, 4) * spread * np.sqrt(1 / 5 + 2 / 3)
     assert found.widened(2 / 3).half == pytest.approx(by_hand)
     assert found.widened(2 / 3).value == found.value
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_equals_are_told_apart_too_often_unless_the_interval_is_widened(seeds):
+    """Two methods that are right on the same share of people; each seed judges 40 % of the same people."""
+    rng = np.random.default_rng(0)
+    plain = widened = 0
+    for _ in range(400):
+        gain = rng.choice([-1.0, 0.0, 1.0], 1000, p=[0.1, 0.8, 0.1])  # of each person, right − right
+        found = mean([float(rng.permutation(gain)[:400].mean()) for _ in range(seeds)])
+        plain += found.verdict != "within noise"
+        widened += found.widened(0.4 / 0.6).verdict != "within noise"
+    assert plain / 400 > 0.14 and 0.02 < widened / 400 < 0.14

@@ -316,7 +316,7 @@ def test_folders_and_lines_that_cannot_be_read(tmp_path, capsys):
     file = tmp_path / "file"
     file.write_text("")
     assert main(["bench", "truth", "--smoke", "--out", str(file)]) == 2
-    assert capsys.readouterr().err == f"optfair bench: {file}: File exists\n"
+    assert capsys.readouterr().err == f"optfair bench: --out {file}: is a file; must be a folder.\n"
     (tmp_path / "truth.jsonl").write_text('{"run": {"da\n')
     assert main(["bench", "truth", "--smoke", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err

@@ -39,6 +39,8 @@ def run(arguments: Namespace) -> int:
     if all(next(empty.asked(experiment), None) is None for experiment in asked):
         names = ", ".join(experiment.name for experiment in asked)
         raise InputError(f"--data {' '.join(arguments.data)}: is not among the people of {names}.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {arguments.out}: is a file; must be a folder.")
     if arguments.only_page:
         if not any(folder.glob("*.jsonl")):
             raise InputError(f"{folder}: holds no lines of runs, *.jsonl.")
