@@ -16,6 +16,7 @@ from optfair.files import replacing
 
 DPI = 110
 MOST_COLUMNS = 5  # of a legend
+CHANCE = "within chance of 0 (noise floor, 95 %)"
 CALLER = "the page of optfair bench"
 # Of Okabe and Ito: told apart by most of the colour-blind. (colour, marker, line) of each method, in all figures.
 BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK = (
@@ -97,7 +98,8 @@ def draw_ablation(results: Results, groups: Mapping[tuple[str, str], Sequence[tu
         floor = _floor([cell for _, cells in own for cell in cells])
         _frontier(ax, curves, floor, None)
         ax.set_title(f"{_name(results, name)}: {CRITERIA[criterion]}", fontsize=9)
-        ax.legend(frameon=False, fontsize=7)
+        told = [(h, text) for h, text in zip(*ax.get_legend_handles_labels(), strict=True) if text != CHANCE]
+        ax.legend(*zip(*told, strict=True), frameon=False, fontsize=7)
     _finish(figure, axes, "violation on people not fitted on", "accuracy, %", {}, legend=False)
     return figure
 
@@ -108,7 +110,7 @@ def _of_side(side: Side, cells: Sequence[Cell]) -> Curve:
 
 
 def _frontier(ax: Any, curves: Sequence[Curve], floor: float, plain: tuple[float, float] | None) -> None:
-    ax.axvspan(0, floor, color="0.91", zorder=0, label="within chance of 0 (noise floor, 95 %)")
+    ax.axvspan(0, floor, color="0.91", zorder=0, label=CHANCE)
     _lines(ax, curves)
     if plain is not None:
         ax.plot(*plain, "*", color=BLACK, markersize=11, zorder=6, label="plain")
