@@ -137,8 +137,8 @@ def truth(results: Results, cells: Sequence[Cell]) -> list[Part]:
         for name, criterion in columns:
             own = pick(cells, data=name, method=side.method, criterion=criterion)
             # What has no knob is run once, and its truth is told by the criterion of that run.
-            cell = [each.likeliest() if side.answers == "argmax" else each for each in own][:1]
-            told.append(score(cell[0], "regret", "true_violation") if cell else "not measured: has no criterion")
+            found = score(side.of(own[0]), "regret", "true_violation") if own else "not measured: has no criterion"
+            told.append(found)
         rows.append([side.title, knob(results, pick(cells, method=side.method)[0]), *told])
     heads = ["method", "knob", *(f"{results.data_title(name)}: {CRITERIA[criterion]}" for name, criterion in columns)]
     says = (
@@ -227,12 +227,9 @@ def growing_seconds(results: Results, cells: Sequence[Cell]) -> list[Part]:
 def _row(results: Results, cells: Sequence[Cell], method: str, what: str) -> list[str]:
     errors = [error for cell in pick(cells, method=method) for error in cell.errors]
     own = growth(results, cells, "n_samples", method, what)
-    ends = (
-        [f"{seconds(mean(list(own[size].values())))} ({size:,.0f})" for size in unique([min(own), max(own)]) if own]
-        if own
-        else []
-    )
-    row = [" → ".join(ends) + (f"; {cannot(errors)}" if ends and errors else "") if ends else cannot(errors)]
+    sizes = unique([min(own), max(own)]) if own else []
+    ends = " → ".join(f"{seconds(mean(list(own[size].values())))} ({size:,.0f})" for size in sizes)
+    row = ["; ".join([*([ends] if ends else []), *([cannot(errors)] if errors else [])])]
     for argument in GROWS:
         found = exponent(growth(results, cells, argument, method, what))
         if found is not None:

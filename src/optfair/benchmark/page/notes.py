@@ -149,7 +149,7 @@ class Writer:
                 found = panel.gain(ours[0], theirs[0])
                 if found is None:
                     raise NoteError(f"{where}: has no number, one of the methods cannot.")
-                return number(found, 3, sign=True)
+                return number(found, DIGITS["gain"], sign=True)
         self._elsewhere({"data": given["data"]}, where)
         raise MissingRuns(f"{where}: no panel of this page is like that.")
 

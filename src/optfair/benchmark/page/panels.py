@@ -28,6 +28,10 @@ class Side:
     ours: bool
     answers: str = "answers"
 
+    def of(self, cell: Cell) -> Cell:
+        """The cell, judged by what this side answers."""
+        return cell.likeliest() if self.answers == "argmax" else cell
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
@@ -106,7 +110,7 @@ def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
                 for method in methods:
                     along = pick(cells, data=data, method=method, criterion=criterion)
                     for side in sides(results, method):
-                        own[side] = along if side.answers == "answers" else [cell.likeliest() for cell in along]
+                        own[side] = [side.of(cell) for cell in along]
                         start = results.plan.methods[method].start
                         starts |= {side: pick(cells, data=data, method=start)[0].by(criterion)} if start else {}
                 found.append(Panel(data, criterion, kind, anchor, own, starts))

@@ -102,8 +102,7 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
     rows = []
     for method in unique(cell.method for cell in cells):
         for side in sides(results, method):
-            own = [pick(cells, data=name, method=method)[0].by("eo") for name in data]
-            own = own if side.answers == "answers" else [cell.likeliest() for cell in own]
+            own = [side.of(pick(cells, data=name, method=method)[0].by("eo")) for name in data]
             row = [side.title, knob(results, own[0])]
             for cell in own:
                 row.append(_with_seconds(cell))

@@ -12,7 +12,7 @@ from optfair.benchmark.people import MADE_UP
 from optfair.benchmark.pool import STOPPED
 
 SHORT = 90  # letters of a reason why a method cannot
-DIGITS = {"accuracy": 2, "regret": 2, "violation": 4, "floor": 4, "true_violation": 4}
+DIGITS = {"accuracy": 2, "regret": 2, "violation": 4, "floor": 4, "true_violation": 4, "gain": 3}
 
 
 @dataclass(frozen=True)

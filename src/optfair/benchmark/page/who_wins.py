@@ -12,11 +12,10 @@ from optfair.benchmark.areas import Mean, mean
 from optfair.benchmark.page.figures import draw_frontiers
 from optfair.benchmark.page.panels import KINDS, Panel, Side, panels
 from optfair.benchmark.page.results import CRITERIA, Cell, Results, pick, published, unique
-from optfair.benchmark.page.tables import Part, Picture, cannot, caption, details, number, score, table
+from optfair.benchmark.page.tables import DIGITS, Part, Picture, cannot, caption, details, number, score, table
 from optfair.benchmark.people import TRAIN
 
 NAME = "frontiers"
-DIGITS_OF_GAINS = 3  # points of accuracy
 LEARNED, JUDGED = TRAIN, 1 - TRAIN  # shares of the people
 
 
@@ -76,39 +75,31 @@ class Count:
 
 
 def _who_wins(results: Results, kind: str, own: Sequence[Panel]) -> list[Part]:
-    data, criteria = unique(panel.data for panel in own), unique(panel.criterion for panel in own)
     parts: list[Part] = []
     for ours in own[0].ours:
-        count, rows = Count(), []
-        for criterion in criteria:
-            row_panels = [next(p for p in own if (p.data, p.criterion) == (name, criterion)) for name in data]
-            for theirs in own[0].theirs:
-                told = [_compared(results, panel, ours, theirs, count) for panel in row_panels]
-                rows.append([CRITERIA[criterion], theirs.title, *told])
-        heads = ["criterion", "against", *(results.data_title(name) for name in data)]
-        says = f"{KINDS[kind]}: area of {ours.title} minus area of the other, in points of accuracy."
-        cells = [cell for panel in own for some in panel.cells.values() for cell in some]
-        parts += [f"**{ours.title}**", table(heads, rows, caption(results, NAME, cells, says)), _counted(ours, count)]
-        parts.append(_where_both(results, kind, own, ours))
+        says = f"{KINDS[kind]}: area of {ours.title} minus area of the other, in points of accuracy"
+        count = Count()
+        parts += [f"**{ours.title}**", _gains(results, own, ours, count, f"{says}."), _counted(ours, count)]
+        says += (
+            ", over the violations from the fairest rule of either (or the noise floor) on: without what a method "
+            "loses because its knob stops short."
+        )
+        told = _gains(results, own, ours, Count(), says, shared=True)
+        parts.append(details(f"{ours.title}, where both have rules", told))
     return parts + _unjudged(results, own)
 
 
-def _where_both(results: Results, kind: str, own: Sequence[Panel], ours: Side) -> str:
-    """The same table, over the violations that both reach by rules of their own."""
-    data = unique(panel.data for panel in own)
-    rows = []
+def _gains(results: Results, own: Sequence[Panel], ours: Side, count: Count, says: str, *, shared: bool = False) -> str:
+    """A row per criterion and other method, a column per people. shared : see `Panel.gain`."""
+    data, rows = unique(panel.data for panel in own), []
     for criterion in unique(panel.criterion for panel in own):
         row_panels = [next(p for p in own if (p.data, p.criterion) == (name, criterion)) for name in data]
         for theirs in own[0].theirs:
-            told = [_compared(results, panel, ours, theirs, Count(), shared=True) for panel in row_panels]
+            told = [_compared(results, panel, ours, theirs, count, shared=shared) for panel in row_panels]
             rows.append([CRITERIA[criterion], theirs.title, *told])
-    says = (
-        f"{KINDS[kind]}: area of {ours.title} minus area of the other, in points of accuracy, over the violations from "
-        "the fairest rule of either (or the noise floor) on: without what a method loses because its knob stops short."
-    )
-    cells = [cell for panel in own for some in panel.cells.values() for cell in some]
     heads = ["criterion", "against", *(results.data_title(name) for name in data)]
-    return details(f"{ours.title}, where both have rules", table(heads, rows, caption(results, NAME, cells, says)))
+    cells = [cell for panel in own for some in panel.cells.values() for cell in some]
+    return table(heads, rows, caption(results, NAME, cells, says))
 
 
 def _compared(results: Results, panel: Panel, ours: Side, theirs: Side, count: Count, *, shared: bool = False) -> str:
@@ -129,7 +120,7 @@ def _compared(results: Results, panel: Panel, ours: Side, theirs: Side, count: C
         return "cannot: no seed at which both have a rule"
     failed = len(panel.errors(theirs)) + len(panel.errors(ours))
     some = f" (without {failed} runs that cannot)" if failed else ""
-    return f"{_verdict(number(found, DIGITS_OF_GAINS, sign=True), found, name, own)}{some}"
+    return f"{_verdict(number(found, DIGITS['gain'], sign=True), found, name, own)}{some}"
 
 
 def _verdict(value: str, found: Mean, name: str, count: Count) -> str:
