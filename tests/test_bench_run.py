@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optfair.benchmark.catalogue import Experiment, read_experiment
+from optfair.benchmark.catalogue import EXPERIMENTS, Experiment, read_experiment
 from optfair.benchmark.ledger import Ledger, alone
 from optfair.benchmark.plan import Plan
 from optfair.benchmark.pool import Worker, WorkerDied, units, work
@@ -301,6 +301,11 @@ def test_wrong_arguments_are_one_line(what, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert said.startswith("optfair bench: ") and message in said and said.count("\n") == 1
     assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_the_help_names_every_experiment(capsys):
+    assert main(["bench", "--help"]) == 0
+    assert f"of {', '.join(EXPERIMENTS)} (default: all)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_folder_that_another_writes_to(tmp_path, capsys):
