@@ -331,6 +331,25 @@ def test_published_numbers_are_beside_ours_of_the_same_seeds(adult, tmp_path):
     assert "Adult 900 / 600 (seeds 1–3)" in own and "the authors' released code, run on Adult, seeds 1–3" in own
 
 
+# -- what it took ---------------------------------------------------------------------------------------------
+def test_hours_are_those_of_all_runs_and_each_counts_once(tmp_path):
+    """Tolerance has no runs but those of the frontiers; old lines have other names; a stopped run took its limit."""
+    names = ("frontiers", "tolerance")
+    seconds = iter(range(1, 10_000))
+
+    def clocked(run: Run, line: dict[str, Any]) -> None:
+        own = next(seconds)
+        line[("wall_seconds", "seconds", "limit")[own % 3]] = 36 * own
+
+    plan = lines_of(names, ("adult",), clocked)
+    runs = len(plan.lines)
+    text = composed(plan, names, tmp_path).split("## What it took\n")[1]
+    assert f"| **all** | **{runs}** | **{0.01 * runs * (runs + 1) / 2:.2f}** |" in text
+    trials = sum(line["run"]["part"] == "validation" for line in plan.lines.values())
+    assert f"| Tuning | {trials} | " in text and f"| {read_experiment('frontiers').title} | {runs - trials} | " in text
+    assert read_experiment("tolerance").title not in text
+
+
 # -- seconds --------------------------------------------------------------------------------------------------
 def test_growth_is_the_exponent_of_the_law(tmp_path):
     def law(run: Run, line: dict[str, Any]) -> None:

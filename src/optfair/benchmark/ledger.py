@@ -28,6 +28,11 @@ def alone(file: Path, *, wait: bool = True) -> Iterator[None]:
         yield
 
 
+def fit_seconds(line: Mapping[str, Any]) -> float:
+    """What a run took, by the clock on the wall, until it was fitted or stopped; 0 where that is not known."""
+    return float(line.get("wall_seconds", line.get("seconds", line.get("limit", 0.0))))
+
+
 class Ledger:
     """Lines by `Run.key`, of all ``*.jsonl`` of a folder: experiments share the runs they have in common."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from optfair.benchmark.catalogue import Experiment
-from optfair.benchmark.ledger import Ledger, alone
+from optfair.benchmark.ledger import Ledger, alone, fit_seconds
 from optfair.benchmark.plan import Plan, Run, TrialsFirst, finished
 from optfair.benchmark.pool import work
 
@@ -93,9 +93,8 @@ class Progress:
         """Seconds: of each run those of finished ones with the same method and data, or method, or any."""
         taken: dict[tuple[str, ...], list[float]] = {}
         for line in self.lines.values():
-            seconds = line.get("wall_seconds", line.get("seconds", 0.0))
             for key in ((line["run"]["method"], line["run"]["data"]), (line["run"]["method"],), ()):
-                taken.setdefault(key, []).append(seconds)
+                taken.setdefault(key, []).append(fit_seconds(line))
         mean = {key: float(np.mean(values)) for key, values in taken.items()}
         guesses = [mean.get((r.method, r.data), mean.get((r.method,), mean.get((), 1.0))) for r in self.left]
         return sum(guesses) / self.jobs

@@ -1,10 +1,11 @@
-"""About the runs: how to read the page, whose people these are, and what tuning tried and chose."""
+"""About the runs: how to read the page, whose people these are, what tuning tried and chose, and what it all took."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from optfair.benchmark.ledger import fit_seconds
 from optfair.benchmark.page.results import Cell, Results, unique
 from optfair.benchmark.page.tables import Part, cannot, caption, details, span, stand_in, table
 from optfair.benchmark.people import SMALL
@@ -181,3 +182,34 @@ def _validation_caption(results: Results, data: str, cells: Sequence[Cell], says
         parts.append("**Smoke runs: these numbers mean nothing.**")
     names = " ".join(results.cells)
     return "<sub>" + " ".join(parts) + f" Runs: `{results.made_by(names)}`.</sub>"
+
+
+# -- time ----------------------------------------------------------------------------------------------------
+def took(results: Results) -> list[Part]:
+    """Hours in `fit`, of the trials and of each experiment; a run that two of them share counts for the first."""
+    trials = [
+        results.plan.lines[run.key]
+        for data, method in _tuned(results)
+        for trial in results.plan.trials(data, method)
+        for run in results.plan.trial_runs(data, method, trial)
+    ]
+    parts = {"Tuning": trials}
+    for name, experiment in results.experiments.items():
+        parts[experiment.title] = [line for cell in results.cells[name] for line in cell.lines]
+    known: set[int] = set()
+    rows: list[list[str]] = []
+    hours: list[float] = []
+    for title, lines in parts.items():
+        own = {id(line): fit_seconds(line) / 3600 for line in lines if id(line) not in known}
+        known |= set(own)
+        hours += own.values()
+        rows += [[title, f"{len(own):,}", f"{sum(own.values()):.2f}"]] if own else []
+    if not rows:
+        return []
+    rows.append(["**all**", f"**{len(hours):,}**", f"**{sum(hours):.2f}**"])
+    cells = [cell for own in results.cells.values() for cell in own]
+    says = (
+        "Hours that these runs spent in `fit`, one after the other: half of it with `--jobs 2`. To read the people, to "
+        "answer and to score comes on top, and so does a network of pictures whose features others use."
+    )
+    return [table(["experiment", "runs", "hours"], rows, caption(results, " ".join(results.cells), cells, says))]

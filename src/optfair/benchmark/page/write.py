@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from optfair.benchmark.catalogue import EXPERIMENTS, Experiment
-from optfair.benchmark.page.about import head, said, tuning
+from optfair.benchmark.page.about import head, said, took, tuning
 from optfair.benchmark.page.beyond import calibration, growing_seconds, tolerance, truth
 from optfair.benchmark.page.figures import save
 from optfair.benchmark.page.notes import Writer, read_notes
@@ -79,7 +79,9 @@ def compose(results: Results, folder: Path) -> list[Part]:
     tried = tuning(results)
     warned = said(results)
     parts += ["## Warnings", *warned] if warned else []
-    return [*parts, *(["## Tuning", *tried, *noted("tuning")] if tried else [])]
+    parts += ["## Tuning", *tried, *noted("tuning")] if tried else []
+    time = took(results)
+    return [*parts, *(["## What it took", *time, *noted("took")] if time else [])]
 
 
 def _paper(experiment: Experiment) -> str:
