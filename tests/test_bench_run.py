@@ -85,6 +85,18 @@ def test_what_is_finished_is_not_done_again(whole):
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.glob("*.jsonl")} == before
 
 
+def test_smoke_says_whose_people_are_made_up(tmp_path, monkeypatch):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for name in ("OPTFAIR_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(empty))
+    plain = Experiment("plain", "", "", "", ({"data": ["acs", "world-3x3"], "methods": ["ERM"]},))
+    said: list[str] = []
+    run_all([plain], tmp_path, smoke=True, only=("acs", "world-3x3"), say=said.append, limit=1800.0)
+    assert "plain: ACSIncome is not here; made-up people take its place (--smoke)" in said
+    assert len([text for text in said if "made-up" in text]) == 2  # for the trials, and for the runs; of no others
+
+
 def test_two_workers_find_what_one_finds(whole, tmp_path):
     tuned(whole, tmp_path)
     run_small(tmp_path, jobs=2)

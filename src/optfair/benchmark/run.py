@@ -10,6 +10,7 @@ import numpy as np
 
 from optfair.benchmark.catalogue import Experiment
 from optfair.benchmark.ledger import Ledger, alone, fit_seconds
+from optfair.benchmark.people import MADE_UP
 from optfair.benchmark.plan import Plan, Run, TrialsFirst, finished
 from optfair.benchmark.pool import work
 
@@ -53,6 +54,8 @@ def _run_all(
             except TrialsFirst as first:
                 name, runs = TUNING, first.runs
             missing = [run for run in runs if not finished(ledger.lines.get(run.key), limit)]
+            for title in _made_up(plan, missing):
+                say(f"{name}: {title} is not here; made-up people take its place (--smoke)")
             progress = Progress(ledger.lines, name, missing, len(runs), jobs, say)
             for line in work(plan, missing, folder / "cache", jobs, limit):
                 ledger.add(name, line)
@@ -60,6 +63,12 @@ def _run_all(
             if name == experiment.name:
                 break
     return plan
+
+
+def _made_up(plan: Plan, runs: Sequence[Run]) -> list[str]:
+    """Titles of the people that are not here."""
+    data = [plan.data[name] for name in dict.fromkeys(run.data for run in runs if run.source == MADE_UP)]
+    return [own.title for own in data if own.made is None]
 
 
 class Progress:
