@@ -47,7 +47,7 @@ class MethodPlan:
     grid: Sequence[float]  # of the knob, from the least fair to the fairest
     anchor: bool  # where post-processing starts from: one run for all criteria
     revision: int
-    start: str  # the method it starts from, where that is not the one of its kind
+    start: str  # the method it starts from, where that is not what it stands on
     like: str  # the method whose trials choose for this one: itself, or a part of it
 
 

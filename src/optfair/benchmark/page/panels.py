@@ -2,9 +2,8 @@
 
     gain = area of ours − area of theirs, of the same seed, in points of accuracy
 
-Areas reach to the violation of the rule without constraints of the same kind and seed: plain training for methods that
-train, the argmax of the posterior for those that post-process. A frontier goes through the rule that its method starts
-from: the same one, unless methods.toml names another.
+Areas reach to the violation of plain training of the same seed. A frontier goes through the rule that its method starts
+from: plain training, unless it stands on one model of the pair (group, class); then the argmax of that.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from optfair.benchmark.areas import Mean, area, mean
 from optfair.benchmark.page.results import Cell, Results, difference, pick, unique
 
-PLAIN = {"in": "ERM", "post": "Posterior"}
+PLAIN, PAIR = "ERM", "Posterior"
 KINDS = {"in": "In-processing", "post": "Post-processing"}
 
 
@@ -35,10 +34,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """plain : the cell without constraints. cells : of each side, along its knob.
-
-    starts : of sides that start from another rule than ``plain``, that one; their frontier goes through it instead.
-    """
+    """plain : plain training. cells : of each side, along its knob. starts : the rule that each side starts from."""
 
     data: str
     criterion: str
@@ -57,7 +53,7 @@ class Panel:
 
     @property
     def judgeable(self) -> bool | None:
-        """Whether the rule without constraints is less fair than chance makes a fair one look; None: there is none."""
+        """Whether plain training is less fair than chance makes a fair one look; None: there is none."""
         return self.plain.mean("violation").value > self.floor if self.plain.each("floor") else None
 
     @property
@@ -67,7 +63,7 @@ class Panel:
     def points(self, side: Side, seed: int) -> list[tuple[float, float]]:
         """(violation, accuracy in %) along the knob, and where it starts; without what a method cannot."""
         own = _points(self.cells[side], seed)
-        return own + _points([self.starts.get(side, self.plain)], seed) if own else own
+        return own + _points([self.starts[side]], seed) if own else own
 
     def areas(self, side: Side, other: Side | None = None) -> dict[int, float]:
         """seed -> area in %, of the seeds with at least one rule. other : only where both it and this have rules."""
@@ -100,21 +96,29 @@ def _points(cells: Sequence[Cell], seed: int) -> list[tuple[float, float]]:
 def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
     """Every panel of the frontiers, kind by kind."""
     found = []
-    for kind, plain in PLAIN.items():
+    for kind in KINDS:
         methods = [name for name in unique(cell.method for cell in cells) if _swept(results, name, kind)]
         for criterion in unique(cell.criterion for cell in cells if cell.method in methods):
             for data in unique(cell.data for cell in cells):
-                anchor = pick(cells, data=data, method=plain)[0].by(criterion)
+                plain = {name: pick(cells, data=data, method=name)[0].by(criterion) for name in (PLAIN, PAIR)}
                 own: dict[Side, list[Cell]] = {}
                 starts: dict[Side, Cell] = {}
                 for method in methods:
                     along = pick(cells, data=data, method=method, criterion=criterion)
                     for side in sides(results, method):
                         own[side] = [side.of(cell) for cell in along]
-                        start = results.plan.methods[method].start
-                        starts |= {side: pick(cells, data=data, method=start)[0].by(criterion)} if start else {}
-                found.append(Panel(data, criterion, kind, anchor, own, starts))
+                        starts[side] = plain[start(results, data, method)]
+                found.append(Panel(data, criterion, kind, plain[PLAIN], own, starts))
     return found
+
+
+def start(results: Results, data: str, method: str) -> str:
+    """The method whose rule this one's is without any fairness. Σ_a P(Y|X)·P(a|X,Y) is P(Y|X), of plain training."""
+    known = results.plan.methods[method]
+    if known.start:
+        return known.start
+    factored = results.plan.choice(data, method).get("posterior") == "factored"
+    return PAIR if known.kind.kind == "post" and not factored else PLAIN
 
 
 def _swept(results: Results, method: str, kind: str) -> bool:

@@ -47,14 +47,15 @@ def frontiers(results: Results, cells: Sequence[Cell]) -> list[Part]:
 
 
 WHO_WINS = (
-    "One number for a frontier: the *area*, the mean accuracy over all violations from the noise floor to that of the "
-    "rule without constraints (plain training, or the argmax of the posterior for post-processing). A method may "
-    "answer by any of its rules, by the rule it starts from, by the most frequent class for everybody, or by a mixture "
-    "of them. The table has OptFair's area minus the other method's, of the same people, split and network, in points "
-    "of accuracy: plus is for OptFair. Won and lost where the 90 % interval leaves out 0. Splits of the same people "
-    "overlap, so that between equals this happens more often than one time in ten; in bold is what stays after the "
-    "interval is widened for that (Nadeau and Bengio 2003). Equal opportunity of two classes is equalised odds, and is "
-    "shown but not counted; of FairProjection's two ways to answer the better one is counted."
+    "One number for a frontier: the *area*, the mean accuracy over all violations from the noise floor to that of "
+    "plain training. A method may answer by any of its rules, by the rule it starts from (plain training; of a "
+    "post-processor that stands on one model of the pair of group and class, the argmax of that), by the most frequent "
+    "class for everybody, or by a mixture of them. The table has OptFair's area minus the other method's, of the same "
+    "people, split and network, in points of accuracy: plus is for OptFair. Won and lost where the 90 % interval "
+    "leaves out 0. Splits of the same people overlap, so that between equals this happens more often than one time in "
+    "ten; in bold is what stays after the interval is widened for that (Nadeau and Bengio 2003). Equal opportunity of "
+    "two classes is equalised odds, and is shown but not counted; of FairProjection's two ways to answer the better "
+    "one is counted."
 )
 
 
@@ -181,7 +182,8 @@ def _numbers(results: Results, panel: Panel) -> str:
     """Area, and accuracy / violation at each value of the knob."""
     most = max(len(cells) for cells in panel.cells.values())
     heads = ["method", "area", *(f"knob {k + 1}" for k in range(most))]
-    rows = [[results.title(panel.plain.method), "–", score(panel.plain), *["–"] * (most - 1)]]
+    starts = {cell.method: cell for cell in (panel.plain, *panel.starts.values())}
+    rows = [[results.title(cell.method), "–", score(cell), *["–"] * (most - 1)] for cell in starts.values()]
     for side, cells in panel.cells.items():
         areas = panel.areas(side)
         told = number(mean(list(areas.values())), 2) if areas else cannot(panel.errors(side) or panel.plain.errors)
@@ -192,7 +194,7 @@ def _numbers(results: Results, panel: Panel) -> str:
         "for each `value` of the knob, in the order that should make it fairer, accuracy (%) / violation. Noise floor: "
         f"{score(panel.plain, 'floor')}."
     )
-    cells_of = [panel.plain, *(cell for some in panel.cells.values() for cell in some)]
+    cells_of = [*starts.values(), *(cell for some in panel.cells.values() for cell in some)]
     return table(heads, rows, caption(results, NAME, cells_of, says))
 
 
