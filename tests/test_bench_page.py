@@ -247,6 +247,19 @@ def test_a_frontier_goes_through_the_rule_that_it_starts_from_and_through_no_oth
     assert (0.1, own) in panel.points(other, 1) and (0.1, not_own) not in panel.points(other, 1)
 
 
+@pytest.mark.parametrize("better", ["joint", "factored"])
+def test_both_posteriors_are_told_and_which_was_chosen(better, tmp_path):
+    def change(run: Run, line: dict[str, Any]) -> None:
+        if run.method == "OptFairPost":
+            line["scores"]["answers"]["accuracy"] = 0.9 if run.options["posterior"] == better else 0.1
+
+    text = composed(lines_of(("calibration",), ("adult",), change, smoke=False), ("calibration",), tmp_path)
+    other = {"joint": "factored", "factored": "joint"}[better]
+    assert f"| Adult | demographic parity | {better} | `none` | 90.00" in text
+    assert f"| Adult | demographic parity | {other}, not chosen | `none` | 10.00" in text
+    assert f"| {better} | `both` − `none` |" in text
+
+
 def _panels(plan: Plan) -> list[Any]:
     results = Results(plan, [read_experiment("frontiers")], COMMAND)
     return panels(results, results.cells["frontiers"])

@@ -98,26 +98,36 @@ def _place(results: Results, method: str) -> int:
 
 
 # -- what labels mend ----------------------------------------------------------------------------------------
+ORDER = ("none", "posterior", "labels", "both")
+
+
 def calibration(results: Results, cells: Sequence[Cell]) -> list[Part]:
-    order = ("none", "posterior", "labels", "both")
     values = unique(cell.value for cell in cells)
     rows = []
     for data in unique(cell.data for cell in cells):
         for criterion in unique(cell.criterion for cell in cells):
             own = pick(cells, data=data, criterion=criterion)
-            by = {name: [cell for cell in own if _calibration(results, cell) == name] for name in order}
-            for name in order:
-                told = [score(pick(by[name], value=value)[0]) for value in values]
-                rows.append([results.data_title(data), CRITERIA[criterion], f"`{name}`", *told])
-            changes = [change(pick(by["both"], value=value)[0], pick(by["none"], value=value)[0]) for value in values]
-            rows.append([results.data_title(data), CRITERIA[criterion], "`both` − `none`", *changes])
+            by = {(_posterior(cell), _calibration(results, cell), cell.value): cell for cell in own}
+            head = [results.data_title(data), CRITERIA[criterion]]
+            chosen = next(_posterior(cell) for cell in own if _calibration(results, cell) == "both")
+            for name in ORDER:
+                rows.append([*head, chosen, f"`{name}`", *(score(by[chosen, name, value]) for value in values)])
+            changes = [change(by[chosen, "both", value], by[chosen, "none", value]) for value in values]
+            rows.append([*head, chosen, "`both` − `none`", *changes])
+            other = next(posterior for posterior in ("factored", "joint") if posterior != chosen)
+            rows.append([*head, f"{other}, not chosen", "`none`", *(score(by[other, "none", v]) for v in values)])
     says = (
-        "OptFair-post, accuracy (%) / violation for each tolerance. `none`: posteriors as the models give them; "
+        "OptFair-post, accuracy (%) / violation for each tolerance. Posterior: joint, of one network of the pair; "
+        "factored, P(Y given X) P(A given X, Y). `none`: posteriors as the models give them; "
         "`posterior`: calibrated; `labels`: bounds moved by what labels say; `both`: as installed; `both` − `none`: "
         f"paired, of the same seed. {floors(results, cells)}"
     )
-    heads = ["people", "criterion", "calibration", *(f"tolerance {value:g}" for value in values)]
+    heads = ["people", "criterion", "posterior", "calibration", *(f"tolerance {value:g}" for value in values)]
     return [table(heads, rows, caption(results, "calibration", cells, says))]
+
+
+def _posterior(cell: Cell) -> str:
+    return str(cell.lines[0]["run"]["options"]["posterior"])
 
 
 def _calibration(results: Results, cell: Cell) -> str:

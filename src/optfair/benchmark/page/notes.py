@@ -23,7 +23,7 @@ from optfair.benchmark.page.tables import DIGITS, cannot, number, seconds
 NAMED = re.compile(r"\{([^{}]*)\}")
 BARE = re.compile(r"(?<![A-Za-z\d])\.?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?")  # C1 is a name
 QUANTITIES = ("accuracy", "violation", "floor", "seconds", "model_seconds", "regret", "true_violation")
-SECTIONS = ("head", *EXPERIMENTS, "tuning")
+SECTIONS = ("head", *EXPERIMENTS, "tuning", "took")
 
 
 class NoteError(ValueError):
