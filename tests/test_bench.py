@@ -42,7 +42,8 @@ def line(run, accuracy=0.8, violation=0.1):
     """A line as a run leaves it, made up."""
     answers = {"accuracy": accuracy, "violation": dict.fromkeys(CRITERIA, violation)}
     answers["floor"] = dict.fromkeys(CRITERIA, 0.01)
-    return {"run": run.as_dict(), "constant": 0.5, "scores": {"answers": answers}}
+    scores = {"answers": answers, "argmax": json.loads(json.dumps(answers))}
+    return {"run": run.as_dict(), "constant": 0.5, "scores": scores}
 
 
 def lay_out(plan, experiment, judge=line):
@@ -109,6 +110,15 @@ def test_seeds_and_trials():
             assert len(trials) <= 6 and len({json.dumps(trial) for trial in trials}) == len(trials)
     ours = len(PLANNED["OptFairIn"].trials)  # nobody may try more than what is tuned best
     assert ours <= max(len(own.trials) for name, own in PLANNED.items() if name != "OptFairIn")
+
+
+def test_the_gap_asked_for_reaches_the_solver(tmp_path):
+    pytest.importorskip("torch")
+    plan, name = Plan({}, smoke=True), "grow 10000 x 4 x 4"
+    for method, options in (("OptFairPost", {}), ("OptFairPost-calibrated", {}), ("OptFairInPost", {"threshold": 0.1})):
+        run = plan.run(name, method, "dp", 0.05, 1, options)
+        model = make(run, plan.methods[method], task(plan.data[name], run, tmp_path))
+        assert getattr(model, "post", model).gap == run.options["gap"] == 1e-4
 
 
 def test_settings_are_arguments_of_the_classes_they_go_to():
@@ -203,7 +213,7 @@ def test_trials_come_before_runs_and_those_of_the_network_first():
     stages, runs = lay_out(Plan({}, only=("adult",)), read_experiment("frontiers"))
     assert [{run.method for run in stage} == {"ERM"} for stage in stages] == [True, False]
     tried = {name for name, own in PLANNED.items() if len(own.trials) > 1 and name != "ERM"}
-    assert {run.method for run in stages[1]} == tried and len(stages[0]) == len(PLANNED["ERM"].trials)
+    assert {run.method for run in stages[1]} == tried | {"Posterior"} and len(stages[0]) == len(PLANNED["ERM"].trials)
     for run in stages[0] + stages[1]:
         assert run.part == "validation" and run.seed == DATA["adult"].seeds[0]
     for name in tried:  # by both criteria, at two values of the grid
@@ -257,6 +267,37 @@ def test_the_best_trial_by_the_validation_part_is_chosen(method, best):
     assert Plan(dict(shuffled)).choice("adult", method) == trial
 
 
+@pytest.mark.parametrize(("pair", "chosen"), [(0.7, "factored"), (0.9, "joint")])
+def test_a_trial_is_scored_with_the_rule_that_it_starts_from(pair, chosen):
+    """All rules of both trials are alike; plain training has 0.8, the argmax of the joint posterior less or more."""
+    plan = Plan({}, only=("adult",))
+
+    def judge(run):
+        return line(run, {"ERM": 0.8, "Posterior": pair}.get(run.method, 0.6), 0.0 if run.value == 0.1 else 0.1)
+
+    lay_out(plan, read_experiment("frontiers"), judge)
+    assert plan.choice("adult", "LinearPost") == {"posterior": chosen}
+    trials = plan.trials("adult", "LinearPost")
+    assert len(plan.needed("adult", "LinearPost")) == 4 * len(trials) + 2  # the two rules they start from
+
+
+def test_fair_projection_is_tuned_by_its_better_way_to_answer():
+    plan = Plan({}, only=("adult",))
+
+    def judge(run):
+        own = line(run, 0.6, 0.0)
+        own["scores"]["argmax"] = json.loads(json.dumps(own["scores"]["answers"]))
+        if run.method == "FairProjection" and run.options.get("cv") == 1:
+            own["scores"]["argmax"]["accuracy"] = 0.7
+        if run.method == "OptFairIn" and run.options.get("held_out"):
+            own["scores"]["argmax"]["accuracy"] = 0.9  # not what it answers
+        return own
+
+    lay_out(plan, read_experiment("frontiers"), judge)
+    assert plan.choice("adult", "FairProjection") == {"cv": 1}
+    assert plan.choice("adult", "OptFairIn") == PLANNED["OptFairIn"].trials[0]
+
+
 def test_ties_go_to_the_first_trial_and_errors_lose():
     asked = read_experiment("frontiers")
     plan = Plan({}, only=("adult",))
@@ -265,7 +306,8 @@ def test_ties_go_to_the_first_trial_and_errors_lose():
     failed = Plan({}, only=("adult",))
 
     def judge(run):
-        first = {own.key for own in failed.trial_runs("adult", run.method, PLANNED[run.method].trials[0])}
+        trials = PLANNED[run.method].trials[:1]  # none of what others start from
+        first = {own.key for trial in trials for own in failed.trial_runs("adult", run.method, trial)}
         return {"run": run.as_dict(), "error": "ValueError: no"} if run.key in first else line(run)
 
     lay_out(failed, asked, judge)

@@ -247,6 +247,38 @@ def test_a_frontier_goes_through_the_rule_that_it_starts_from_and_through_no_oth
     assert (0.1, own) in panel.points(other, 1) and (0.1, not_own) not in panel.points(other, 1)
 
 
+@pytest.mark.parametrize("criterion", ["dp", "eo"])
+def test_areas_reach_to_plain_training_whatever_a_method_stands_on(criterion):
+    def change(run: Run, line: dict[str, Any]) -> None:
+        if run.part == "validation" and run.method == "LinearPost":
+            line["scores"]["answers"]["accuracy"] = 0.95 if run.options["posterior"] == "joint" else 0.1
+        if run.part == "test" and run.method in ("ERM", "Posterior", "LinearPost"):
+            for own in line["scores"].values():
+                gap = {"ERM": 0.10, "Posterior": 0.20, "LinearPost": 0.0}[run.method]
+                own["violation"], own["floor"] = dict.fromkeys(("dp", "eop", "eo"), gap), dict.fromkeys(own["floor"], 0)
+                own["accuracy"] = {"ERM": 0.5, "Posterior": 0.9, "LinearPost": 0.7}[run.method]
+            line["constant"] = 0.5
+
+    found = _panels(lines_of(("frontiers",), ("adult",), change, smoke=False))
+    panel = next(p for p in found if (p.kind, p.criterion) == ("post", criterion))
+    own = next(side for side in panel.cells if side.method == "LinearPost")
+    # From (0, 70) to its start at (0.2, 90), which is cut at 0.1: the mean of 70 and 80.
+    assert panel.starts[own].method == "Posterior"
+    assert all(value == pytest.approx(75.0) for value in panel.areas(own).values())
+
+
+def test_which_posterior_was_chosen_is_told_beside_who_wins(tmp_path):
+    def change(run: Run, line: dict[str, Any]) -> None:
+        if run.part == "validation" and run.method in ("LinearPost", "FairProjection"):
+            best = run.options.get("posterior") == "factored" and (run.method == "LinearPost" or "cv" in run.options)
+            for own in line["scores"].values():
+                own["accuracy"] = 0.95 if best else 0.1
+
+    text = composed(lines_of(("frontiers",), ("adult",), change, smoke=False), ("frontiers",), tmp_path)
+    assert "| LinearPost | factored |" in text and "| FairProjection | factored, in sample |" in text
+    assert "| OptFair-post |" in text[text.index("| stands on | Adult |") :] and "| FRAPPÉ | joint" not in text
+
+
 @pytest.mark.parametrize("better", ["joint", "factored"])
 def test_both_posteriors_are_told_and_which_was_chosen(better, tmp_path):
     def change(run: Run, line: dict[str, Any]) -> None:
@@ -258,6 +290,21 @@ def test_both_posteriors_are_told_and_which_was_chosen(better, tmp_path):
     assert f"| Adult | demographic parity | {better} | `none` | 90.00" in text
     assert f"| Adult | demographic parity | {other}, not chosen | `none` | 10.00" in text
     assert f"| {better} | `both` − `none` |" in text
+
+
+def test_a_note_finds_the_run_that_two_experiments_ask_for(tmp_path):
+    names = ("frontiers", "calibration")
+    plan = lines_of(names, ("adult",), smoke=False)
+    asked = "{accuracy data=adult method=OptFairPost criterion=eo value=0.05"
+    chosen = plan.choice("adult", "OptFairPost")["posterior"]
+    text = composed(plan, names, with_note(tmp_path, f"Plainly {asked}}}.\n\nChosen {asked} posterior={chosen}}}."))
+    told = re.findall(r"(?:Plainly|Chosen) (\d\d\.\d\d ± \d\.\d\d)\.", text)
+    assert len(told) == 2 and told[0] == told[1]
+    # A page without the experiment that has both posteriors leaves that paragraph out.
+    alone = composed(plan, ("frontiers",), tmp_path)
+    assert "Plainly" in alone and "Chosen" not in alone
+    with pytest.raises(MissingRuns, match="no run of this page is like that"):
+        composed(plan, names, with_note(tmp_path, f"{asked} posterior=other}}."))
 
 
 def _panels(plan: Plan) -> list[Any]:

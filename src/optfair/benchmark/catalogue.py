@@ -50,6 +50,16 @@ class MethodPlan:
     start: str  # the method it starts from, where that is not what it stands on
     like: str  # the method whose trials choose for this one: itself, or a part of it
 
+    @property
+    def ours(self) -> bool:
+        return self.kind.name.startswith("OptFair")
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """To answer, by their names in `scores`: FairProjection's authors take the argmax, its theory draws."""
+        drawn = not self.ours and self.kind.knob is not None and self.kind.output == "randomised"
+        return ("answers", "argmax") if drawn else ("answers",)
+
 
 @dataclass(frozen=True)
 class Experiment:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optfair.benchmark.catalogue import EXPERIMENTS
+from optfair.benchmark.catalogue import EXPERIMENTS, read_experiment
 from optfair.benchmark.page.panels import Panel, panels
 from optfair.benchmark.page.results import Cell, MissingRuns, Results, published
 from optfair.benchmark.page.tables import DIGITS, cannot, number, seconds
@@ -115,22 +115,28 @@ class Writer:
             own = all(getattr(cell, name) == value for name, value in alike.items())
             if own and all(cell.options.get(name) == value for name, value in asked.items()):
                 found.append(cell)
-        found = list({tuple(map(id, cell.lines)): cell for cell in found}.values())  # experiments share runs
         exact = [cell for cell in found if dict(cell.options) == asked]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
-        if not found:
-            self._elsewhere(fixed, where)
+        fit = {tuple(map(id, cell.lines)): cell for cell in exact or found}  # experiments share runs
+        if len(fit) == 1:
+            return next(iter(fit.values()))
+        if not fit:
+            self._elsewhere(fixed, asked, where)
             raise MissingRuns(f"{where}: no run of this page is like that.")
-        raise NoteError(f"{where}: {len(exact or found)} settings fit; say data, method, criterion, value and options.")
+        raise NoteError(f"{where}: {len(fit)} settings fit; say data, method, criterion, value and options.")
 
-    def _elsewhere(self, fixed: Mapping[str, Any], where: str) -> None:
-        """Raise where these people, or this method, are known, but not on this page."""
+    def _elsewhere(self, fixed: Mapping[str, Any], options: Mapping[str, Any], where: str) -> None:
+        """Raise where these people, this method or these options are known, but not on this page."""
         if self.results.is_partial:
             cells = [cell for own in self.results.cells.values() for cell in own]
             for name, known in (("data", self.results.plan.data), ("method", self.results.plan.methods)):
                 if fixed.get(name) in known and all(getattr(cell, name) != fixed[name] for cell in cells):
                     raise Elsewhere(where)
+            others = [read_experiment(name) for name in EXPERIMENTS if name not in self.results.experiments]
+            tables = [
+                own for experiment in others for own in experiment.tables if fixed.get("method") in own["methods"]
+            ]
+            if options and any(options.items() <= own.items() for table in tables for own in table.get("options", ())):
+                raise Elsewhere(where)
 
     def _gain(self, given: dict[str, str], where: str) -> str:
         if not {"kind", "data", "criterion", "against"} <= set(given):
@@ -150,7 +156,7 @@ class Writer:
                 if found is None:
                     raise NoteError(f"{where}: has no number, one of the methods cannot.")
                 return number(found, DIGITS["gain"], sign=True)
-        self._elsewhere({"data": given["data"]}, where)
+        self._elsewhere({"data": given["data"]}, {}, where)
         raise MissingRuns(f"{where}: no panel of this page is like that.")
 
     def _knob(self, text: str, where: str) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from optfair.benchmark.areas import Mean, area, mean
 from optfair.benchmark.page.results import Cell, Results, difference, pick, unique
+from optfair.benchmark.plan import PAIR, PLAIN
 
-PLAIN, PAIR = "ERM", "Posterior"
 KINDS = {"in": "In-processing", "post": "Post-processing"}
 
 
@@ -107,18 +107,9 @@ def panels(results: Results, cells: Sequence[Cell]) -> list[Panel]:
                     along = pick(cells, data=data, method=method, criterion=criterion)
                     for side in sides(results, method):
                         own[side] = [side.of(cell) for cell in along]
-                        starts[side] = plain[start(results, data, method)]
+                        starts[side] = plain[results.plan.start(method, results.plan.choice(data, method))]
                 found.append(Panel(data, criterion, kind, plain[PLAIN], own, starts))
     return found
-
-
-def start(results: Results, data: str, method: str) -> str:
-    """The method whose rule this one's is without any fairness. Σ_a P(Y|X)·P(a|X,Y) is P(Y|X), of plain training."""
-    known = results.plan.methods[method]
-    if known.start:
-        return known.start
-    factored = results.plan.choice(data, method).get("posterior") == "factored"
-    return PAIR if known.kind.kind == "post" and not factored else PLAIN
 
 
 def _swept(results: Results, method: str, kind: str) -> bool:
@@ -127,12 +118,9 @@ def _swept(results: Results, method: str, kind: str) -> bool:
 
 
 def sides(results: Results, method: str) -> list[Side]:
-    """FairProjection's authors answer by argmax, its theory by a draw: both are compared."""
+    """A method, in each of its ways to answer."""
     known = results.plan.methods[method]
-    ours = known.kind.name.startswith("OptFair")
-    if ours or known.kind.knob is None or known.kind.output != "randomised":
-        return [Side(method, known.title, ours)]
-    return [
-        Side(method, f"{known.title}, drawn", ours),
-        Side(method, f"{known.title}, argmax", ours, "argmax"),
-    ]
+    if len(known.ways) == 1:
+        return [Side(method, known.title, known.ours)]
+    words = {"answers": "drawn", "argmax": "argmax"}
+    return [Side(method, f"{known.title}, {words[way]}", known.ours, way) for way in known.ways]

@@ -49,13 +49,13 @@ def frontiers(results: Results, cells: Sequence[Cell]) -> list[Part]:
 WHO_WINS = (
     "One number for a frontier: the *area*, the mean accuracy over all violations from the noise floor to that of "
     "plain training. A method may answer by any of its rules, by the rule it starts from (plain training; of a "
-    "post-processor that stands on one model of the pair of group and class, the argmax of that), by the most frequent "
-    "class for everybody, or by a mixture of them. The table has OptFair's area minus the other method's, of the same "
-    "people, split and network, in points of accuracy: plus is for OptFair. Won and lost where the 90 % interval "
-    "leaves out 0. Splits of the same people overlap, so that between equals this happens more often than one time in "
-    "ten; in bold is what stays after the interval is widened for that (Nadeau and Bengio 2003). Equal opportunity of "
-    "two classes is equalised odds, and is shown but not counted; of FairProjection's two ways to answer the better "
-    "one is counted."
+    "post-processor that stands on one model of the pair of group and class, the argmax of that), by the most "
+    "frequent class for everybody, or by a mixture of them. The table has OptFair's area minus the other method's, of "
+    "the same people and split, and networks with the same settings, in points of accuracy: plus is for OptFair. Won "
+    "and lost where the 90 % interval leaves out 0. Splits of the same people overlap, so that between equals this "
+    "happens more often than one time in ten; in bold is what stays after the interval is widened for that (Nadeau "
+    "and Bengio 2003). Equal opportunity of two classes is equalised odds, and is shown but not counted; of "
+    "FairProjection's two ways to answer the better one is counted."
 )
 
 
@@ -87,7 +87,7 @@ def _who_wins(results: Results, kind: str, own: Sequence[Panel]) -> list[Part]:
         )
         told = _gains(results, own, ours, Count(), says, shared=True)
         parts.append(details(f"{ours.title}, where both have rules", told))
-    return parts + _unjudged(results, own)
+    return parts + _unjudged(results, own) + ([_stands_on(results, own)] if kind == "post" else [])
 
 
 def _gains(results: Results, own: Sequence[Panel], ours: Side, count: Count, says: str, *, shared: bool = False) -> str:
@@ -163,6 +163,22 @@ def _counted(ours: Side, count: Count) -> str:
     told += f", {count.single} of one seed" if count.single else ""
     told += f", {len(count.cannot)} where somebody cannot" if count.cannot else ""
     return f"{told}." + (f" Lost: {'; '.join(count.lost)}." if count.lost else "")
+
+
+def _stands_on(results: Results, own: Sequence[Panel]) -> str:
+    """Which posterior the trials chose for each method, of each people."""
+    plan, data = results.plan, unique(panel.data for panel in own)
+    rows = []
+    for method in unique(side.method for side in own[0].cells if not plan.methods[side.method].start):
+        chosen = [plan.choice(name, method) for name in data]
+        told = [str(c.get("posterior", "joint")) + (", in sample" if c.get("cv") == 1 else "") for c in chosen]
+        rows.append([results.title(method), *told])
+    says = (
+        "The posterior that the trials of each method chose: joint, of one network of the pair (group, class), or "
+        "factored, P(Y given X) P(A given X, Y)."
+    )
+    cells = [cell for panel in own for some in panel.cells.values() for cell in some]
+    return table(["stands on", *map(results.data_title, data)], rows, caption(results, NAME, cells, says))
 
 
 def _unjudged(results: Results, own: Sequence[Panel]) -> list[Part]:
