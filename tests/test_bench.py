@@ -118,7 +118,7 @@ def test_the_gap_asked_for_reaches_the_solver(tmp_path):
     for method, options in (("OptFairPost", {}), ("OptFairPost-calibrated", {}), ("OptFairInPost", {"threshold": 0.1})):
         run = plan.run(name, method, "dp", 0.05, 1, options)
         model = make(run, plan.methods[method], task(plan.data[name], run, tmp_path))
-        assert getattr(model, "post", model).gap == run.options["gap"] == 1e-4
+        assert getattr(model, "post_processing", model).gap == run.options["gap"] == 1e-4
 
 
 def test_settings_are_arguments_of_the_classes_they_go_to():
