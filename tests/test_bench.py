@@ -399,7 +399,10 @@ def test_without_data_one_line_says_what_is_needed(no_data):
     with pytest.raises(DataFileError) as caught:
         Plan({}, only=("enem",)).runs(read_experiment("frontiers"))
     said = str(caught.value)
-    assert said == "ENEM: needs enem or enem-2019, which is not here; `optfair datasets enem` says how to get it."
+    assert said == (
+        "ENEM: enem or enem-2019 is neither in $OPTFAIR_DATA nor in the cache; "
+        "`optfair datasets enem` or `optfair datasets enem-2019` says how to get it."
+    )
 
 
 @pytest.mark.data

@@ -301,7 +301,10 @@ WRONG = {
     "no number": (["truth", "--limit", "nan"], "--limit nan: must be "),
     "for ever": (["truth", "--limit", "inf"], "--limit inf: must be "),
     "data": (["truth", "--data", "nobody"], "--data nobody: there is no such data; there are adult, "),
+    "families": (["truth", "--data", "nobody"], ", world-5x5, grow.\n"),
     "nobody": (["ablation", "--data", "adult"], "--data adult: is not among the people of ablation."),
+    "one is nobody": (["truth", "--data", "world-3x3", "--data", "adult"], "--data adult: is not among the people of "),
+    "page without ending": (["truth", "--page", "page"], "--page page: give the name of a file with an ending"),
     "no lines": (["truth", "--only-page"], ": holds no lines of runs, *.jsonl."),
 }
 
@@ -317,6 +320,24 @@ def test_wrong_arguments_are_one_line(what, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert said.startswith("optfair bench: ") and message in said and said.count("\n") == 1
     assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_pages_that_cannot_be_written_are_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    def refused(page):
+        assert main(["bench", "truth", "--smoke", "--out", str(tmp_path / "out"), "--page", str(page)]) == 2
+        assert not (tmp_path / "out").exists()
+        return capsys.readouterr().err
+
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "file").write_text("")
+    page = tmp_path / "folder.md"
+    assert refused(page) == f"optfair bench: --page {page}: is a folder; give the name of a file.\n"
+    for page in (tmp_path / "file" / "page.md", tmp_path / "file.md", tmp_path / "file" / "deeper" / "page.md"):
+        told = f"needs a folder {tmp_path / 'file'}, and that is a file."
+        assert refused(page) == f"optfair bench: --page {page}: {told}\n"
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    page = tmp_path / "new" / "page.md"
+    assert refused(page) == f"optfair bench: --page {page}: the folder {tmp_path} cannot be written to.\n"
 
 
 def test_the_help_names_every_experiment(capsys):

@@ -95,9 +95,11 @@ def source_of(plan: DataPlan, *, smoke: bool = False) -> str:
             return str(source["name"])
     if smoke:
         return MADE_UP
-    names = " or ".join(str(source["name"]) for source in plan.sources)
-    how = f"`optfair datasets {names.split()[0]}` says how to get it"
-    raise DataFileError(f"{plan.title}: needs {names}, which is not here; {how}.")
+    names = [str(source["name"]) for source in plan.sources]
+    how = " or ".join(f"`optfair datasets {name}`" for name in names)
+    raise DataFileError(
+        f"{plan.title}: {' or '.join(names)} is neither in $OPTFAIR_DATA nor in the cache; {how} says how to get it."
+    )
 
 
 def task(plan: DataPlan, run: Any, cache: Path) -> Task:

@@ -94,7 +94,8 @@ class Plan:
         self._chosen: dict[tuple[str, str], Mapping[str, Any]] = {}
         for name in only:
             if not self._family(name):
-                raise ValueError(f"--data {name}: there is no such data; there are {', '.join(self.data)}.")
+                families = ", ".join(dict.fromkeys(own.split()[0] for own in self.data))
+                raise ValueError(f"--data {name}: there is no such data; there are {families}.")
 
     # -- the runs of an experiment -------------------------------------------------------------------------
     def runs(self, experiment: Experiment) -> list[Run]:

@@ -35,12 +35,16 @@ def run(arguments: Namespace) -> int:
     need_extra("matplotlib", "the page of results")  # now, and not after the last run
     folder, asked = Path(arguments.out), [read_experiment(name) for name in arguments.experiments or EXPERIMENTS]
     which: dict[str, Any] = {"smoke": arguments.smoke, "only": tuple(arguments.data or ())}
-    empty = Plan({}, **which)
-    if all(next(empty.asked(experiment), None) is None for experiment in asked):
-        names = ", ".join(experiment.name for experiment in asked)
-        raise InputError(f"--data {' '.join(arguments.data)}: is not among the people of {names}.")
+    Plan({}, **which)  # knows all names
+    for name in arguments.data or ():
+        alone = Plan({}, smoke=arguments.smoke, only=(name,))
+        if all(next(alone.asked(experiment), None) is None for experiment in asked):
+            names = ", ".join(experiment.name for experiment in asked)
+            raise InputError(f"--data {name}: is not among the people of {names}.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {arguments.out}: is a file; must be a folder.")
+    page = Path(arguments.page) if arguments.page else folder / "results.md"
+    _check_page(page)
     if arguments.only_page:
         if not any(folder.glob("*.jsonl")):
             raise InputError(f"{folder}: holds no lines of runs, *.jsonl.")
@@ -50,10 +54,23 @@ def run(arguments: Namespace) -> int:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         with _ending_workers():
             plan = run_all(asked, folder, jobs=arguments.jobs, limit=arguments.limit, say=_say, **which)
-    page = Path(arguments.page) if arguments.page else folder / "results.md"
     for file in write_page(plan, asked, folder, page, _command(arguments)):
         print(file)
     return DONE
+
+
+def _check_page(page: Path) -> None:
+    """Now, and not after the last run. Its folder, and one of its name for pictures, are made when it is written."""
+    if not page.suffix:
+        raise InputError(f"--page {page}: give the name of a file with an ending, as results.md.")
+    if page.is_dir():
+        raise InputError(f"--page {page}: is a folder; give the name of a file.")
+    there = next(folder for folder in page.absolute().parents if folder.exists())
+    for folder in (there, page.with_suffix("")):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"--page {page}: needs a folder {folder}, and that is a file.")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"--page {page}: the folder {there} cannot be written to.")
 
 
 def _command(arguments: Namespace) -> str:

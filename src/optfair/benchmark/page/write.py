@@ -44,10 +44,11 @@ def write_page(plan: Plan, experiments: Sequence[Experiment], folder: Path, page
     results = Results(plan, asked, command)
     parts = compose(results, folder)
     drawn = page.with_suffix("")  # its pictures are its own: other pages may be made of the same lines
-    drawn.mkdir(parents=True, exist_ok=True)
+    page.parent.mkdir(parents=True, exist_ok=True)
     written, text = [], []
     for part in parts:
         if isinstance(part, Picture):
+            drawn.mkdir(exist_ok=True)
             file = drawn / f"{part.name}.png"
             save(part.draw(), file)
             written.append(file)
