@@ -185,6 +185,10 @@ def test_the_counts_add_up(adult, tmp_path):
     assert won + noise + lost == sum(len(panel.theirs) for panel in found)
     own = text[text.index("**OptFair-in**") : told.start()]
     assert (bold_won, bold_lost) == (own.count(" won**"), own.count(" LOST**"))
+    many = won + noise + lost
+    chance = f"Of {many} comparisons between equals about {many / 10:.0f} would be won or lost by chance."
+    assert chance in text[told.end() : text.index("<summary>OptFair-in, where both have rules")]
+    assert len(re.findall(r"OptFair-in: \d+ won", text)) == 2  # also of where both have rules
 
 
 def test_methods_that_cannot_are_counted_once(tmp_path):

@@ -210,6 +210,7 @@ def took(results: Results) -> list[Part]:
     cells = [cell for own in results.cells.values() for cell in own]
     says = (
         "Hours that these runs spent in `fit`, one after the other: half of it with `--jobs 2`. To read the people, to "
-        "answer and to score comes on top, and so does a network of pictures whose features others use."
+        "answer and to score comes on top, and so does a network of pictures whose features others use. A run that "
+        "experiments share is counted with the first."
     )
     return [table(["experiment", "runs", "hours"], rows, caption(results, " ".join(results.cells), cells, says))]

@@ -85,8 +85,9 @@ def _who_wins(results: Results, kind: str, own: Sequence[Panel]) -> list[Part]:
             ", over the violations from the fairest rule of either (or the noise floor) on: without what a method "
             "loses because its knob stops short."
         )
-        told = _gains(results, own, ours, Count(), says, shared=True)
-        parts.append(details(f"{ours.title}, where both have rules", told))
+        count = Count()
+        told = [_gains(results, own, ours, count, says, shared=True), _counted(ours, count)]
+        parts.append(details(f"{ours.title}, where both have rules", "\n\n".join(told)))
     return parts + _unjudged(results, own) + ([_stands_on(results, own)] if kind == "post" else [])
 
 
@@ -162,7 +163,12 @@ def _counted(ours: Side, count: Count) -> str:
     told = f"{ours.title}: {count.won} won{won}, {count.noise} within noise, {len(count.lost)} lost{lost}"
     told += f", {count.single} of one seed" if count.single else ""
     told += f", {len(count.cannot)} where somebody cannot" if count.cannot else ""
-    return f"{told}." + (f" Lost: {'; '.join(count.lost)}." if count.lost else "")
+    lost_to = f" Lost: {'; '.join(count.lost)}." if count.lost else ""
+    many = count.won + count.noise + len(count.lost)
+    chance = (
+        f" Of {many} comparisons between equals about {many / 10:.0f} would be won or lost by chance." if many else ""
+    )
+    return f"{told}.{lost_to}{chance}"
 
 
 def _stands_on(results: Results, own: Sequence[Panel]) -> str:
