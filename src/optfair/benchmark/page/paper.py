@@ -115,8 +115,8 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
         floors += [score(pick(cells, data=name, method="ERM")[0].by("eo"), "floor"), *(["–"] if beside else [])]
     says = (
         "Groups × classes in the head. Accuracy (%) / violation by equalised odds; seconds of one processor: its own + "
-        "of the models underneath. Who bounds the gap to everybody is asked for it; LinearPost, which bounds the gap "
-        "between two groups, for twice as much; who bounds nothing has the middle of its grid."
+        "of the models underneath, if any. Who bounds the gap to everybody is asked for it; LinearPost, which bounds "
+        "the gap between two groups, for twice as much; who bounds nothing has the middle of its grid."
     )
     says += f" Paper: {known['source']}; its network is larger." if beside else ""
     return table(heads, [*rows, floors], caption(results, "scalability", cells, says))
@@ -124,7 +124,10 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
 
 def _with_seconds(cell: Cell) -> str:
     told = score(cell)
-    return f"{told}; {score(cell, 'seconds')} + {score(cell, 'model_seconds')} s" if cell.each("seconds") else told
+    if not cell.each("seconds"):
+        return told
+    models = f" + {score(cell, 'model_seconds')}" if any(cell.each("model_seconds").values()) else ""
+    return f"{told}; {score(cell, 'seconds')}{models} s"
 
 
 def _size(results: Results, data: str) -> str:
