@@ -98,6 +98,18 @@ def test_all_experiments_make_a_page(tmp_path):
     assert [text.index(f"## {title}\n") for title in titles] == sorted(text.index(f"## {title}\n") for title in titles)
 
 
+def test_scalability_says_who_was_not_run_and_names_no_models_where_there_are_none(tmp_path):
+    def plain(run: Run, line: dict[str, Any]) -> None:
+        line["model_cpu_seconds"] = 0.0 if run.method == "ERM" else 0.2
+
+    people = ("images-c1", "images-c2", "images-c3")
+    text = composed(lines_of(("scalability",), people, plain, smoke=False), ("scalability",), tmp_path)
+    rows = {row.split(" | ")[0]: row for row in text[text.index("### By images") :].splitlines()}
+    assert rows["| OptFair-post, calibrated"].count("not run") == 2  # on C1 only
+    assert "not run" not in rows["| OptFair-post"]
+    assert " + 0.200 ± 0.000 s" in rows["| OptFair-post"] and " + " not in rows["| ERM"]
+
+
 def test_what_is_not_asked_for_is_left_out(tmp_path):
     text = composed(lines_of(("randomised",), ("adult",)), ("randomised",), tmp_path)
     assert "Randomised against deterministic" in text and "Who wins" not in text

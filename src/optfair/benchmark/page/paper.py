@@ -102,11 +102,11 @@ def _sizes_table(results: Results, cells: Sequence[Cell]) -> str:
     rows = []
     for method in unique(cell.method for cell in cells):
         for side in sides(results, method):
-            own = [side.of(pick(cells, data=name, method=method)[0].by("eo")) for name in data]
-            row = [side.title, knob(results, own[0])]
-            for cell in own:
-                row.append(_with_seconds(cell))
-                theirs = known.get(cell.data, {}).get(method)
+            own = {cell.data: side.of(cell.by("eo")) for cell in pick(cells, method=method)}
+            row = [side.title, knob(results, next(iter(own.values())))]
+            for name in data:
+                row.append(_with_seconds(own[name]) if name in own else "not run")
+                theirs = known.get(name, {}).get(method)
                 told = "–" if theirs is None else f"{theirs['accuracy']:.2f} / {theirs['violation']:.4f}"
                 row += [told] if beside else []
             rows.append(row)
