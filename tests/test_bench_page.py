@@ -103,7 +103,7 @@ def test_scalability_says_who_was_not_run_and_names_no_models_where_there_are_no
         line["model_cpu_seconds"] = 0.0 if run.method == "ERM" else 0.2
 
     people = ("images-c1", "images-c2", "images-c3")
-    text = composed(lines_of(("scalability",), people, plain, smoke=False), ("scalability",), tmp_path)
+    text = composed(lines_of(("scalability",), people, plain), ("scalability",), tmp_path)
     rows = {row.split(" | ")[0]: row for row in text[text.index("### By images") :].splitlines()}
     assert rows["| OptFair-post, calibrated"].count("not run") == 2  # on C1 only
     assert "not run" not in rows["| OptFair-post"]
