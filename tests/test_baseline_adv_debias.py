@@ -249,15 +249,17 @@ def test_the_adversary_learns_nothing_of_three_classes_and_groups():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion, seeds, factor", [("dp", 3, 0.5), ("eop", 5, 0.75), ("eo", 9, 1.0)])
-def test_adult(criterion, seeds, factor):
+@pytest.mark.parametrize(
+    "criterion, seeds, factor, least", [("dp", 3, 0.5, 0.81), ("eop", 5, 0.75, 0.83), ("eo", 7, 0.85, 0.83)]
+)
+def test_adult(criterion, seeds, factor, least):
     """The middle of several seeds: the last step of a quarrel decides, for equalized odds most of all (gaps of .03 to
     .17 by the seed, and another one by another processor)."""
     (X, y, group), test = adult()
     plain = measured(ERM(default_network(len(y)), random_state=0).fit(X, y), test, criterion)
     models = [AdvDebias(criterion=criterion, random_state=k).fit(X, y, sensitive_features=group) for k in range(seeds)]
     accuracy, gap = np.median([measured(model, test, criterion) for model in models], axis=0)
-    assert gap < factor * plain[1] and accuracy > plain[0] - 0.04
+    assert gap < factor * plain[1] and accuracy > least
 
 
 @pytest.mark.slow
