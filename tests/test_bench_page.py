@@ -198,7 +198,7 @@ def test_the_counts_add_up(adult, tmp_path):
     own = text[text.index("**OptFair-in**") : told.start()]
     assert (bold_won, bold_lost) == (own.count(" won**"), own.count(" LOST**"))
     many = won + noise + lost
-    chance = f"Of {many} comparisons between equals about {many / 10:.0f} would be won or lost by chance."
+    chance = f"Between equals {many / 10:.0f} of {many} or more would be won or lost by chance."
     assert chance in text[told.end() : text.index("<summary>OptFair-in, where both have rules")]
     assert len(re.findall(r"OptFair-in: \d+ won", text)) == 2  # also of where both have rules
 

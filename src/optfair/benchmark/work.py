@@ -157,9 +157,8 @@ def make(run: Run, method: MethodPlan, people: Task) -> Any:
 def _in_then_post(run: Run, options: dict[str, Any], base: Any) -> Any:
     threshold, gap = options.pop("threshold"), options.pop("gap")
     asked: dict[str, Any] = {"criterion": run.criterion, "tolerance": run.value, "random_state": run.seed}
-    post = OptFairPost(
-        calibration="none", gap=gap, n_jobs=1, **asked
-    )  # on a fitted model: factored, quick group models
+    # It gets a fitted model: its posterior is factored, with quick models of the group.
+    post = OptFairPost(calibration="none", gap=gap, n_jobs=1, **asked)
     return OptFairInPost(OptFairIn(base, **asked, **options), post, threshold=threshold, random_state=run.seed)
 
 

@@ -35,7 +35,6 @@ def run(arguments: Namespace) -> int:
     need_extra("matplotlib", "the page of results")  # now, and not after the last run
     folder, asked = Path(arguments.out), [read_experiment(name) for name in arguments.experiments or EXPERIMENTS]
     which: dict[str, Any] = {"smoke": arguments.smoke, "only": tuple(arguments.data or ())}
-    Plan({}, **which)  # knows all names
     for name in arguments.data or ():
         alone = Plan({}, smoke=arguments.smoke, only=(name,))
         if all(next(alone.asked(experiment), None) is None for experiment in asked):

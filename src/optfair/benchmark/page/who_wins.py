@@ -165,9 +165,7 @@ def _counted(ours: Side, count: Count) -> str:
     told += f", {len(count.cannot)} where somebody cannot" if count.cannot else ""
     lost_to = f" Lost: {'; '.join(count.lost)}." if count.lost else ""
     many = count.won + count.noise + len(count.lost)
-    chance = (
-        f" Of {many} comparisons between equals about {many / 10:.0f} would be won or lost by chance." if many else ""
-    )
+    chance = f" Between equals {many / 10:.0f} of {many} or more would be won or lost by chance." if many else ""
     return f"{told}.{lost_to}{chance}"
 
 
