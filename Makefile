@@ -2,10 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CORE := .venv-core/bin
+# A process per core; threads of BLAS on top of that would only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-core check format bench-solver bench-post bench-in bench-baselines clean
+.PHONY: help venv demo test test-slow test-core check format experiments timings clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -19,24 +21,26 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 	@touch $@
 
 .venv/.installed: .venv/.ready
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,torch,test]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,torch,experiments,test]"
 	@touch $@
 
 # --clear, so that nothing but the core is ever left in this environment.
 .venv-core/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-core
-	$(CORE)/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis
+	$(CORE)/python -m pip install --quiet -c constraints.txt -e . pytest pytest-xdist hypothesis
 	@touch $@
 
 demo: .venv/.ready  ## the main job on data that come with the package; pictures and tables in optfair-demo
 	$(BIN)/optfair demo -o optfair-demo
 
-# A process per core; threads of BLAS on top of that would only wait for each other.
-test: .venv/.installed  ## run the tests with every extra
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+test: .venv/.installed  ## run the tests with every extra; minutes
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto -m "not slow"
 
-test-core: .venv-core/.installed  ## run the same tests with the core dependencies only
-	$(CORE)/python -m pytest -q
+test-slow: .venv/.installed  ## run what must be slow: simulations of coverage, killed runs, smoke runs of experiments
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto -m slow
+
+test-core: .venv-core/.installed  ## run the quick tests with the core dependencies only
+	$(ONE_THREAD) $(CORE)/python -m pytest -q -n auto -m "not slow"
 
 check: .venv/.installed  ## lint, check the format and the types
 	$(BIN)/ruff check .
@@ -47,17 +51,11 @@ format: .venv/.installed  ## format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-solver: .venv/.installed  ## time the solver
-	$(BIN)/python benchmarks/solver.py
+experiments: .venv/.installed  ## run what is missing of the experiments and write their pages; a day ($$OPTFAIR_DATA)
+	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/results.md --jobs 2
 
-bench-post: .venv/.installed  ## compare OptFairPost with the released code on Adult ($$OPTFAIR_DATA)
-	$(BIN)/python benchmarks/post.py adult
-
-bench-in: .venv/.installed  ## compare OptFairIn with the released schedule on Adult ($$OPTFAIR_DATA)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/inprocessing.py adult
-
-bench-baselines: .venv/.installed  ## time the solvers of the baselines
-	$(BIN)/python benchmarks/baselines.py
+timings: .venv/.installed  ## measure seconds: all timings, or one, as in make timings NAME=solver
+	$(BIN)/python -m experiments.timings $(NAME)
 
 clean:  ## remove the environments, the caches and the build products
 	rm -rf .venv .venv-core optfair-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,6 +15,12 @@ settings.register_profile("optfair-ci", deadline=None, derandomize=True, print_b
 settings.load_profile("optfair-ci" if os.environ.get("CI") else "optfair")
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 256 rows, so that small data have several."""
+    monkeypatch.setattr("optfair.utils.parallel.BLOCK_ROWS", 256)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with the data, named by $OPTFAIR_DATA."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from optfair.constraints import as_constraints, compile_rows
-from optfair.posterior import check_posterior
+from optfair.dual.posterior import check_posterior
 
 CRITERIA = ("dp", "eop", "eo", "meo", "oae")
 

@@ -1,4 +1,4 @@
-"""optfair: classifiers with many classes, fair to many groups, at the least cost in accuracy, with proof."""
+"""Make classifiers with many classes fair to many groups, at the least cost in accuracy, with proof."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ if TYPE_CHECKING:
     from optfair import baselines, datasets, metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
     from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
-    from optfair.in_then_post import OptFairInPost
-    from optfair.inprocess import OptFairIn
-    from optfair.model_file import load_model
-    from optfair.path import Frontier, frontier
-    from optfair.post import OptFairPost
-    from optfair.rule import FairRule
-    from optfair.rule_file import load_rule
-    from optfair.solving import solve
+    from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
+    from optfair.rule.frontier import Frontier
+    from optfair.rule.loading import load_rule
+    from optfair.rule.rule import FairRule
+    from optfair.rule.solve import solve
+    from optfair.rule.tolerance_path import frontier
 
 __version__ = "0.1.0.dev0"
 
@@ -48,14 +46,12 @@ __all__ = [
 _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
     "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
-    "path": ("Frontier", "frontier"),
-    "in_then_post": ("OptFairInPost",),
-    "inprocess": ("OptFairIn",),
-    "model_file": ("load_model",),
-    "post": ("OptFairPost",),
-    "rule": ("FairRule",),
-    "rule_file": ("load_rule",),
-    "solving": ("solve",),
+    "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
+    "rule.frontier": ("Frontier",),
+    "rule.loading": ("load_rule",),
+    "rule.rule": ("FairRule",),
+    "rule.solve": ("solve",),
+    "rule.tolerance_path": ("frontier",),
 }
 
 

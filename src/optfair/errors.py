@@ -1,4 +1,4 @@
-"""What can go wrong, in words, and the polite absence of optional packages."""
+"""Name what can go wrong, warn at the caller's line, and import optional packages politely."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
-SHOWN = 6
+SHOWN = 6  # names listed in a message, before "and so many more"
 _EXTRA_OF = {
     "matplotlib": "plot",
     "pyarrow": "parquet",
@@ -16,19 +16,17 @@ _EXTRA_OF = {
     "PIL": "torch",
     "tqdm": "cli",
     "skops": "save",
+    "jinja2": "experiments",
+    "lightgbm": "experiments",
 }
 
 
 class OptFairWarning(UserWarning):
-    """Something was done that the caller should know about."""
+    """A warning about something that was done and that the caller should know about."""
 
 
-def warn(message: str) -> None:
-    """An `OptFairWarning` that points at the caller's line, however deep in optfair it was raised."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] == "optfair":
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, OptFairWarning, stacklevel=level)
+class NotLinearError(ValueError):
+    """A criterion that is not linear in the confusion tensor, such as a predictive value."""
 
 
 class InfeasibleError(ValueError):
@@ -36,17 +34,18 @@ class InfeasibleError(ValueError):
 
     Attributes
     ----------
-    rows : the names of the rows that contradict each other, the heaviest first.
-    loosening : a uniform widening of every bound, in units of rates, that makes the request feasible.
-    lower_bound : no uniform widening below this one can (proven by weak duality).
+    rows : list of str
+        Names of the rows that contradict each other, the heaviest first.
+    loosening : float
+        A uniform widening of every bound, in units of rates, that makes the request feasible.
+    lower_bound : float
+        No uniform widening below this one can (proven by weak duality).
     """
 
     def __init__(self, rows: Sequence[str], loosening: float, lower_bound: float) -> None:
         self.rows, self.loosening, self.lower_bound = list(rows), loosening, lower_bound
-        more = f"; and {len(self.rows) - SHOWN} more" if len(self.rows) > SHOWN else ""
-        shown = "; ".join(self.rows[:SHOWN]) + more
         super().__init__(
-            f"no rule satisfies all constraints: these rows are in conflict: {shown}. "
+            f"no rule satisfies all constraints: these rows are in conflict: {first_names(self.rows)}. "
             f"Widening every bound by {1.005 * loosening:.3g} would do (at least {0.995 * lower_bound:.3g} is needed)."
         )
 
@@ -54,25 +53,60 @@ class InfeasibleError(ValueError):
         return type(self), (self.rows, self.loosening, self.lower_bound)
 
 
-def warn_empty(names: Sequence[str]) -> None:
-    """One warning that names the rows nobody is in."""
-    if names:
-        more = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        warn(
-            f"{len(names)} rows cannot be formed, nobody is in their cells; left out: {'; '.join(names[:SHOWN])}{more}."
-        )
-
-
 class RuleFileError(ValueError):
     """A rule file that is truncated, altered, or of a version this release does not know."""
 
 
+class ChecksumError(RuleFileError):
+    """A rule file whose content does not match its checksum."""
+
+
 class ModelFileError(ValueError):
-    """A model file that cannot be read, or that holds types nobody has said they trust."""
+    """A model file that cannot be read, or that holds types that are not trusted."""
+
+
+class UntrustedTypesError(ModelFileError):
+    """A model file that holds types which are neither known nor named as trusted.
+
+    Attributes
+    ----------
+    types : list of str
+        Names of these types.
+    """
+
+    def __init__(self, name: str, types: Sequence[str]) -> None:
+        self.name, self.types = name, list(types)
+        super().__init__(
+            f"{name}: holds types that are not trusted: {', '.join(self.types)}. If you know where the file comes "
+            f"from, pass trusted={self.types!r}."
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, list[str]]]:
+        return type(self), (self.name, self.types)
 
 
 class DataFileError(OSError):
-    """A data file that is not there, could not be downloaded, or is not the file its source publishes."""
+    """A data file that is missing, could not be downloaded, or is not the file its source publishes."""
+
+
+def warn(message: str) -> None:
+    """Issue an `OptFairWarning` that points at the caller's line, however deep in optfair it was raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] == "optfair":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, OptFairWarning, stacklevel=level)
+
+
+def warn_empty(names: Sequence[str]) -> None:
+    """Name in one warning the rows that cannot be formed, if any."""
+    if names:
+        warn(f"{len(names)} rows cannot be formed, nobody is in their cells; left out: {first_names(names)}.")
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Join the first few names; the others are counted."""
+    rest = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return "; ".join(names[:SHOWN]) + rest
 
 
 def need_extra(module: str, caller: str) -> ModuleType:

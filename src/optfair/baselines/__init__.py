@@ -1,4 +1,4 @@
-"""The methods the paper compares with, as scikit-learn classifiers: one idea and one file each.
+"""Fit the methods the paper compares with, as scikit-learn classifiers: one idea and one file each.
 
     ERM             no constraint
     WeightedERM     any learner, weights of mistakes by exponentiated gradient
@@ -9,7 +9,7 @@
     FairProjection  the nearest probabilities whose rates are fair
     LinearPost      the linear program over posteriors, deterministic
 
-`METHODS` says of each, and of ours, which argument trades accuracy for fairness.
+`METHODS` names for each of them, and for the methods of this library, the argument that trades accuracy for fairness.
 """
 
 from __future__ import annotations

@@ -1,126 +1,115 @@
-"""What every baseline shares: people at the door, one criterion by name, blind answers.
+"""Share among all baselines: checked training data, one criterion by name, blind predictions.
 
-A sub-class says in `_learn` how it learns from the `People`, and in `predict_proba` how it answers.
+A sub-class implements `_learn`, which fits it to `TrainingData`, and `predict_proba`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from optfair.base import FairClassifier, People, whole_or_nothing
 from optfair.constraints import Constraint, RowSet, compile_rows
 from optfair.constraints.criteria import short_name
-from optfair.decisions import new_key
-from optfair.errors import warn, warn_empty
-from optfair.estimation.models import default_estimator, fit_model, takes_weights
-from optfair.features import is_dataset
+from optfair.errors import NotLinearError, warn, warn_empty
+from optfair.estimators.base import FairClassifier
 from optfair.inprocessing.learners import seeded
+from optfair.inputs.training_data import TrainingData
+from optfair.posteriors.models import default_estimator, fit_model, takes_weights
+from optfair.rule.keys import new_key
+from optfair.utils.recovery import restore_on_failure
+from optfair.utils.seeds import as_seed, fresh_seed
 
 
 class Baseline(FairClassifier):
-    """A method to compare with: it takes groups at `fit` and needs none to answer."""
+    """A method to compare with: it takes groups at `fit` and needs none to predict."""
 
     awareness, _or_aware = "blind", ""
     unseen = "error"
     decision = "argmax"
     criteria: ClassVar[tuple[str, ...]] = ("dp", "eop", "eo")
-    why_not_others: ClassVar[str] = ""  # ends a sentence that begins with the criterion
+    refusal: ClassVar[str] = ""  # why other criteria are refused: continues a message that begins with the criterion
 
-    @whole_or_nothing
+    @restore_on_failure
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from people and their groups.
+        """Fit the method to labelled rows and their groups.
 
-        sensitive_features : the group of each row: list, array, Series; several columns (2-d, DataFrame) make
-        intersections. sample_weight : (n,), honoured by the model and by what is compared.
+        Parameters
+        ----------
+        X : array-like, sparse matrix, DataFrame, or torch Dataset
+            The n rows, as far as the estimator can read them.
+        y : array-like of shape (n,)
+            The labels.
+        sensitive_features : array-like of shape (n,) or (n, k), default None
+            The group of each row; several columns make intersections. None where the constructor names columns of X.
+        sample_weight : array-like of shape (n,), default None
+            Weights of the rows, honoured by the model and by the rates that are compared.
+
+        Returns
+        -------
+        Baseline
+            The fitted classifier itself.
+
+        Examples
+        --------
+        >>> from optfair.baselines import LinearPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(300, 4, random_state=0)
+        >>> model = LinearPost(alpha=0.05, cv=2, random_state=0)
+        >>> model.fit(data.X, data.y, sensitive_features=data.sensitive_features).predict(data.X).shape
+        (300,)
         """
         self._check_choices()
         self._check_arguments()
-        people = self._people(X, y, sensitive_features, sample_weight, self._known_classes())
-        if len(people.groups) == 1 and self.criteria:
-            warn(f"sensitive_features: there is one group, {people.groups.tolist()[0]!r}; nothing is compared.")
-        people = replace(people, X=self._model_features(people.X))
-        seed = self._seed()
-        if seed is not None:
-            check_whole("random_state", seed, 0)
+        data = self._training_data(X, y, sensitive_features, sample_weight, self._prefit_classes())
+        seed = as_seed(self.random_state)
         self._secret = new_key(seed)
-        seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-        self._learn(people, seed)
-        self.classes_, self.groups_ = people.classes, people.groups
+        self._learn(data, fresh_seed() if seed is None else seed)
+        self.classes_, self.groups_ = data.classes, data.groups
         return self
 
-    def _known_classes(self) -> Any:
-        """Classes of a fitted model that is only asked, or None."""
+    def _prefit_classes(self) -> Any:
+        """Return the classes of a fitted model that is only asked for probabilities, or None."""
         return None
 
     def _check_arguments(self) -> None:
-        """The method's own arguments; sub-classes check more."""
-        self._criterion()
+        """Check the arguments of the method; sub-classes check more."""
+        self._criterion_name()
 
-    def _learn(self, people: People, seed: int) -> None:
+    def _learn(self, data: TrainingData, seed: int) -> None:
         raise NotImplementedError
 
     def _key(self) -> bytes | None:
         return self._secret
 
     # -- the criterion -------------------------------------------------------------------------------------
-    def _criterion(self) -> str:
-        """Its short name, if this method can compare by it."""
-        able = f"use one of {', '.join(map(repr, self.criteria))}."
+    def _criterion_name(self) -> str:
+        """Return the short name of the criterion, if this method can compare by it."""
+        advice = f"use one of {', '.join(map(repr, self.criteria))}."
         try:
             name = short_name(self.criterion)
-        except ValueError as error:
-            if "predictive values divide" in str(error):  # which says why
-                raise
-            what = "unknown" if isinstance(self.criterion, str) else "must be one name"
-            raise ValueError(f"criterion={self.criterion!r}: {what}; {able}") from None
+        except NotLinearError:  # its message says why
+            raise
+        except ValueError:
+            problem = "unknown" if isinstance(self.criterion, str) else "must be one name"
+            raise ValueError(f"criterion={self.criterion!r}: {problem}; {advice}") from None
         if name not in self.criteria:
-            raise ValueError(f"criterion={self.criterion!r}: {self.why_not_others}; {able}")
+            raise ValueError(f"criterion={self.criterion!r}: {self.refusal}; {advice}")
         return name
 
-    def _rows(self, people: People, tolerance: float = 1.0) -> tuple[RowSet, np.ndarray]:
-        """(The rows of the criterion, the prior of the labels (A, m)); rows nobody is in are named and left out."""
-        prior = label_prior(people)
-        wish = Constraint(self._criterion(), tolerance)
-        rows = compile_rows([wish], people.groups, people.class_index, prior)
+    def _rows(self, data: TrainingData, tolerance: float = 1.0) -> tuple[RowSet, np.ndarray]:
+        """Return (the rows of the criterion, the prior of the labels (A, m)); empty rows are named and left out."""
+        # Not `TrainingData.prior`, which differs from this in the last bit: it sums shares.
+        prior = data.counts / data.counts.sum()
+        constraint = Constraint(self._criterion_name(), tolerance)
+        rows = compile_rows([constraint], data.groups, data.class_index, prior)
         warn_empty(rows.dropped)
         return rows, prior
 
 
-def label_prior(people: People) -> np.ndarray:
-    """P(A=a, Y=i) by the labels, (A, m)."""
-    shape = len(people.groups), len(people.classes)
-    counts = np.bincount(people.cell, people.weight, shape[0] * shape[1]).reshape(shape)
-    return np.asarray(counts / counts.sum())
-
-
-def fit_plain(estimator: Any, people: People, seed: int) -> Any:
-    """The estimator (None: standardised logistic regression), fitted to the class codes without any constraint."""
-    if estimator is None and is_dataset(people.X):
-        raise ValueError("estimator=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
-    model = seeded(default_estimator(people.X) if estimator is None else estimator, seed)
-    if people.weight is not None and not takes_weights(model):
+def fit_plain(estimator: Any, data: TrainingData, seed: int) -> Any:
+    """Return the estimator (None: standardised logistic regression), fitted to the class codes, without constraint."""
+    model = seeded(default_estimator(data.X) if estimator is None else estimator, seed)
+    if data.weight is not None and not takes_weights(model):
         warn(f"sample_weight: {type(model).__name__} takes none, so it is fitted without.")
-    return fit_model(model, people.X, people.y, people.weight)
-
-
-# -- arguments ---------------------------------------------------------------------------------------------
-def check_number(name: str, value: object, least: float = 0.0, most: float = np.inf, *, above: bool = False) -> None:
-    """A number from ``least`` (or above it) to ``most``, which is not infinite."""
-    number: Any = value if isinstance(value, Real) and not isinstance(value, bool | np.bool) else np.nan
-    if not (-1e300 < number < 1e300) or number < least or (above and number == least) or number > most:
-        kind, upper = ("number", f" and at most {most:g}") if np.isfinite(most) else ("finite number", "")
-        raise ValueError(f"{name}={value!r}: must be a {kind} {'above' if above else 'of at least'} {least:g}{upper}.")
-
-
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    if isinstance(value, bool | np.bool) or not isinstance(value, Integral) or int(value) < least:
-        raise ValueError(f"{name}={value!r}: must be a whole number of at least {least}.")
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}.")
+    return fit_model(model, data.X, data.y, data.weight)

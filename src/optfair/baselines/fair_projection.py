@@ -1,9 +1,9 @@
-"""`FairProjection`: the probabilities nearest to those of a model whose rates are fair.
+"""`FairProjection`: the fair probabilities that are nearest to those of a model.
 
     min_h mean_x KL(h(x) ‖ p(x))   s.t.   |P(Ŷ=j | A=a, …) / P(Ŷ=j | …) − 1| ≤ α   for every group a and outcome j
 
 Alghamdi, Hsu, Jeong, Wang, Michalak, Asoodeh and Calmon, *Beyond Adult and COMPAS: fair multi-class prediction via
-information projection* (2022). Its dual is the core's, with nothing to gain, log p as offset and temperature 1:
+information projection* (2022). Its dual is the core's, with utility zero, log p as offset and temperature 1:
 
     min_λ mean_x logsumexp(log p(x) − z(x) Dᵀλ) + σ(λ),        h(x) = softmax(log p(x) − z(x) Dᵀλ)
 """
@@ -16,42 +16,47 @@ from typing import Any
 import numpy as np
 from scipy import sparse, special
 
-from optfair.base import People
-from optfair.baselines.base import check_choice, check_number
 from optfair.baselines.posteriors import PosteriorBaseline
 from optfair.constraints import Constraint, RowSet, compile_rows
 from optfair.constraints.rows import TABLE_COLUMNS, object_frame
-from optfair.dual.newton import Minimum
 from optfair.dual.penalty import Box
+from optfair.dual.posterior import Posterior, check_posterior
+from optfair.dual.problem import DualProblem, Minimum
 from optfair.dual.solver import DualSolver
 from optfair.errors import warn, warn_empty
-from optfair.posterior import Posterior, check_posterior
-from optfair.rule import flat
-from optfair.task import multiplier_table
+from optfair.inputs.training_data import TrainingData
+from optfair.rule.multipliers import multiplier_table
+from optfair.rule.rule import flat
+from optfair.utils.checks import check_choice, check_number
 
-SMOOTHING = 1e-4
-KKT, MAX_PASSES = 1e-7, 300
+SMOOTHING = 1e-4  # so that log p is finite
+KKT_TOLERANCE, MAX_PASSES = 1e-7, 300  # in units of rates; passes over all rows
+KKT_WARNING = 1e-4  # a larger residual is reported: rates are then off in their fourth digit
 
 
-def smoothed(P: np.ndarray) -> np.ndarray:
-    """(p + 1e-4) / Σ: no class is impossible.   (n, m)"""
+def smooth(P: np.ndarray) -> np.ndarray:
+    """Return (p + 1e-4) / Σ: no class is impossible.   (n, m)"""
     P = P + SMOOTHING
     return np.asarray(P / P.sum(axis=1, keepdims=True))
 
 
 def ratio_rows(rows: RowSet, alpha: float) -> RowSet:
-    """(1 − α) overall ≤ rate ≤ (1 + α) overall, as 2K rows with one bound of 0 each.
+    """Return (1 − α) overall ≤ rate ≤ (1 + α) overall, as 2K rows with one bound of 0 each.
 
-    rows : K rows "rate of a group − rate of everybody". The overall rate is the rule's own, so ratios stay linear.
+    rows : K rows "rate of a group − overall rate". The overall rate is that of the rule itself, so ratios stay linear.
     """
     rate, overall = rows.combination.maximum(0.0), (-rows.combination).maximum(0.0)
     K, factors = len(rows), (1 + alpha, 1 - alpha)
     names = list(rows.table[list(TABLE_COLUMNS)].itertuples(index=False, name=None))
-    table = [(f"{c} ratio", group, f"{x:g} {other}", i, j) for x in factors for c, group, other, i, j in names]
+    table = [
+        (f"{criterion} ratio", group, f"{factor:g} {reference}", i, j)
+        for factor in factors
+        for criterion, group, reference, i, j in names
+    ]
     return replace(
         rows,
         combination=sparse.csr_array(sparse.vstack([rate - (1 + alpha) * overall, rate - (1 - alpha) * overall])),
-        own=sparse.csr_array(sparse.vstack([rows.own, rows.own])),
+        user_rows=sparse.csr_array(sparse.vstack([rows.user_rows, rows.user_rows])),
         lower=np.concatenate([np.full(K, -np.inf), np.zeros(K)]),
         upper=np.concatenate([np.zeros(K), np.full(K, np.inf)]),
         source=np.concatenate([rows.source, rows.source]),
@@ -60,25 +65,27 @@ def ratio_rows(rows: RowSet, alpha: float) -> RowSet:
     )
 
 
-def project(measure: Posterior, rows: RowSet, seed: int = 0, tolerance: float = KKT) -> Minimum:
-    """λ of the projection of ``softmax(measure.offset)``, with its KKT residual in units of rates.
+def project(measure: Posterior, rows: RowSet, seed: int = 0, tolerance: float = KKT_TOLERANCE) -> Minimum:
+    """Return λ of the projection of ``softmax(measure.offset)``, with its KKT residual in units of rates.
 
-    Constant rules are within the bounds (D has the measure's own prior), so λ exists for every α ≥ 0.
+    Constant rules are within the bounds (D has the prior of the measure), so λ exists for every α ≥ 0.
     """
-    one = np.ones(measure.n_cells)  # the temperature
-    solver = DualSolver(measure, rows, np.zeros((measure.n_cells, measure.n_classes)), seed, MAX_PASSES)
-    box = Box(rows.lower, rows.upper)
-    start, _, _ = solver.cool(box, np.zeros(len(rows)), one, 1.0, tolerance, 0.0)
-    return solver.polish(box, start, one, tolerance, trust=False)[0]
+    shape, nothing = np.ones(measure.n_cells), np.zeros((measure.n_cells, measure.n_classes))
+    measure, sample = measure.with_sample(seed)
+    problem = DualProblem(measure, rows.matrix(measure.prior), nothing)
+    sketch = problem if sample is measure else DualProblem(sample, rows.matrix(sample.prior), nothing)
+    solver = DualSolver(problem, sketch, seed, MAX_PASSES)
+    box, start = Box(rows.lower, rows.upper), np.zeros(len(rows))
+    return solver.cool(box, start, shape, 1.0, tolerance, 0.0, trust=False).minimum
 
 
 class FairProjection(PosteriorBaseline):
-    """The fair probabilities nearest to a model's, in the sense of Kullback and Leibler, with rates of bounded ratio.
+    """Fit the fair probabilities nearest to a model's, in the sense of Kullback and Leibler, with bounded ratios.
 
-    The randomised answers satisfy the constraints (on the people fitted on, as far as z is right); their argmax does
+    The randomised predictions satisfy the constraints (on the training rows, as far as z is right); their argmax does
     not: h stays close to p, and moving a little mass moves many likeliest classes or none. Report both: at α=.01 on
     Adult the largest distance from the overall rate is .002 (parity) and .017 (odds) at accuracies of .783 and .796
-    for randomised answers, and .019 and .135 at .824 and .842 for their argmax.
+    for randomised predictions, and .019 and .135 at .824 and .842 for their argmax.
 
     The authors solve a regularised dual by ADMM with the true group in fit and prediction; here the dual is solved
     exactly (regularisation zero), rates are those of the predicted groups, on both occasions, and are normalised by
@@ -87,29 +94,64 @@ class FairProjection(PosteriorBaseline):
 
     Parameters
     ----------
-    estimator : a classifier with predict_proba (None: standardised multinomial logistic regression), or a fitted one as
+    estimator : classifier or callable, default None
+        A classifier with predict_proba (None: standardised multinomial logistic regression), or a fitted one as
         ``FrozenEstimator(model)`` or with ``cv="prefit"``, or a function X -> probabilities.
-    sensitive_features : None (give groups to ``fit``); or column name(s) or position(s) of X, or a function of X.
-    criterion : "dp", "eop", "eo", "oae" (or the long names).
-    alpha : how far from 1 a ratio may be, at least 0; from 1 on nothing bounds it from below.
-    tolerance : "ratio": α bounds ratios. "difference": α bounds |rate − overall rate|, as in the other methods (our own
-        addition, not in the source).
-    group_estimator, posterior, cv, n_jobs : of z, see `OptFairPost`; z is not calibrated. cv=1, the authors' way: no
-        folds, z of the people fitted on from the models that were fitted to them.
-    decision : "hashed" (the same person always gets the same answer), "sampled", or "argmax".
-    missing : a missing group is an "error", or a "group" of its own. random_state : seed; it makes the key of hashed
-        decisions guessable.
+    sensitive_features : str, int, list or callable, default None
+        Column name(s) or position(s) of X, or a function of X; None where groups are passed to ``fit``.
+    criterion : str, default "demographic_parity"
+        The criterion: "dp", "eop", "eo", "oae" (or the long names).
+    alpha : float, default 0.01
+        How far from 1 a ratio may be, at least 0; from 1 on it has no lower bound.
+    tolerance : {"ratio", "difference"}, default "ratio"
+        Whether α bounds ratios, or |rate − overall rate|, as in the other methods (our own addition, not in the
+        source).
+    group_estimator : classifier, default None
+        Model of the group in each class; see `OptFairPost`.
+    posterior : str, default "auto"
+        How z is modelled; see `OptFairPost`. It is not calibrated.
+    cv : int, splitter, iterable or "prefit", default 5
+        Folds of z, see `OptFairPost`. cv=1 is the authors' way: no folds, z of the training rows from the models that
+        were fitted to them.
+    decision : {"hashed", "sampled", "argmax"}, default "hashed"
+        How `predict` decides; "hashed" predicts the same for equal rows.
+    missing : {"error", "group"}, default "error"
+        Whether a missing group is an error or a group of its own.
+    n_jobs : int or None, default None
+        Number of processes that fit the folds.
+    random_state : int, numpy generator or None, default None
+        Seed; it makes the key of hashed decisions guessable.
 
     Attributes
     ----------
-    multipliers_ : one row per bound: multiplier, value and bounds. weights_ : (n_groups, n_classes, n_classes), −Dᵀλ.
-    divergence_ : mean KL(h ‖ p), least possible up to ``residual_``, that of the KKT conditions in units of rates; so a
-        ratio to an overall rate r is met to about residual_ / r.
-    posterior_model_ : X -> z. classes_, groups_ : names.
+    multipliers_ : DataFrame
+        One row per bound: multiplier, value and bounds.
+    weights_ : ndarray of shape (n_groups, n_classes, n_classes)
+        −Dᵀλ.
+    divergence_ : float
+        Mean KL(h ‖ p), least possible up to ``residual_``.
+    residual_ : float
+        Residual of the KKT conditions in units of rates; so a ratio to an overall rate r is met to about residual_ / r.
+    posterior_model_ : callable
+        X -> z.
+    classes_ : ndarray of shape (n_classes,)
+        Names of the classes.
+    groups_ : Index
+        Names of the groups.
+
+    Examples
+    --------
+    >>> from optfair.baselines import FairProjection
+    >>> from optfair.datasets import make_fair_classification
+    >>> data = make_fair_classification(400, 4, random_state=0)
+    >>> model = FairProjection(criterion="dp", alpha=0.1, cv=2, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    >>> model.weights_.shape, bool(model.residual_ < 1e-6)
+    ((2, 3, 3), True)
     """
 
     criteria = ("dp", "eop", "eo", "oae")
-    why_not_others = "it compares sums of two rates, and a ratio compares single ones"
+    refusal = "it compares sums of two rates, and a ratio compares single ones"
 
     def __init__(
         self,
@@ -142,30 +184,52 @@ class FairProjection(PosteriorBaseline):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        check_number("alpha", self.alpha)
+        check_number("alpha", self.alpha, "[0, inf)")
         check_choice("tolerance", self.tolerance, ("ratio", "difference"))
 
-    def _solve(self, Z: np.ndarray, people: People, seed: int) -> None:
-        log_p = np.log(smoothed(Z.sum(axis=1)))
-        measure = check_posterior(Z, people.groups, people.class_index, people.weight, log_p)
-        wish = Constraint(self._criterion(), min(float(self.alpha), 1.0))
-        rows = compile_rows([wish], measure.groups, measure.classes, measure.prior)
+    def _solve(self, Z: np.ndarray, data: TrainingData, seed: int) -> None:
+        log_p = np.log(smooth(Z.sum(axis=1)))
+        measure = check_posterior(Z, data.groups, data.class_index, data.weight, log_p)
+        constraint = Constraint(self._criterion_name(), min(float(self.alpha), 1.0))
+        rows = compile_rows([constraint], measure.groups, measure.classes, measure.prior)
         warn_empty(rows.dropped)
-        if self.tolerance == "ratio" and self.alpha > 0:  # at 0 the two say the same
+        if self.tolerance == "ratio" and self.alpha > 0:  # at 0 both bounds are the same
             rows = ratio_rows(rows, float(self.alpha))
-        found = project(measure, rows, seed)
-        if found.residual > 1e-4:
-            warn(f"alpha={self.alpha!r}: the projection was not found; it is outside by {found.residual:.1e}.")
-        lam, values = found.multipliers, found.evaluation.values
+        minimum = project(measure, rows, seed)
+        if minimum.residual > KKT_WARNING:
+            warn(f"alpha={self.alpha!r}: the projection was not found; it is outside by {minimum.residual:.1e}.")
+        lam, values = minimum.point.multipliers, minimum.point.values
         self.weights_ = -(rows.matrix(measure.prior).T @ lam).reshape(*Z.shape[1:], Z.shape[2])
         self.multipliers_ = multiplier_table(rows, lam, values)
         # log(h/p) = −z Dᵀλ − logsumexp, so that the mean of Σ h log(h/p) is −λ·D(h) − F(λ).
-        self.divergence_ = max(float(-lam @ values - found.evaluation.smooth), 0.0)
-        self.residual_ = found.residual
+        self.divergence_ = max(float(-lam @ values - minimum.point.smooth), 0.0)
+        self.residual_ = minimum.residual
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
-        """h(x), (n, n_classes) in the order of ``classes_``: with which probability each class is the answer."""
-        X, _ = self._new_people(X, sensitive_features)
+        """Return h(x), the probability with which each class is predicted.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, or DataFrame
+            The n rows.
+        sensitive_features : None, default None
+            Must be None: the method is blind.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``.
+
+        Examples
+        --------
+        >>> from optfair.baselines import FairProjection
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, 4, random_state=0)
+        >>> model = FairProjection(alpha=0.1, cv=2, random_state=0)
+        >>> model.fit(data.X, data.y, sensitive_features=data.sensitive_features).predict_proba(data.X).shape
+        (400, 3)
+        """
+        X, _ = self._check_new_rows(X, sensitive_features)
         Z = self.posterior_model_(X)
-        log_p = np.log(smoothed(Z.sum(axis=1)))
+        log_p = np.log(smooth(Z.sum(axis=1)))
         return np.asarray(special.softmax(log_p + Z.reshape(len(Z), -1) @ flat(self.weights_), axis=1))

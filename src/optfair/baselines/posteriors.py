@@ -1,24 +1,23 @@
-"""What baselines share that stand on z(x) = P(A, Y | X=x): models, out of fold, and new people's z."""
+"""Share among baselines that start from z(x) = P(A, Y | X=x): its models, out of fold, and z of new rows."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 
-from optfair.base import People
 from optfair.baselines.base import Baseline
-from optfair.estimation.recipe import is_fitted_model, learn_posteriors
 from optfair.inprocessing.learners import seeded
+from optfair.inputs.training_data import TrainingData
+from optfair.posteriors.out_of_fold import clone_keeping_prefit, fit_posteriors, is_fitted_model
 
 
 class PosteriorBaseline(Baseline):
-    """A method that looks at people through z alone. A sub-class says in `_solve` what it makes of z.
+    """A method that uses nothing of X but z(x). A sub-class implements `_solve`, which finds the rule from z.
 
     It has the arguments ``estimator``, ``group_estimator``, ``posterior``, ``cv`` and ``n_jobs`` of `OptFairPost`. z is
-    not calibrated: the comparison has no calibration. cv=1 is the authors' way: no folds, and z of the people fitted on
-    from the models that were fitted to them, so that λ is of the very z that answers.
+    not calibrated: the comparison has no calibration. cv=1 is the authors' way: no folds, and z of the training rows
+    from the models that were fitted to them, so that λ belongs to the very z that is used for predictions.
     """
 
     group_estimator: Any
@@ -26,36 +25,62 @@ class PosteriorBaseline(Baseline):
     cv: Any
     n_jobs: int | None
 
-    def _known_classes(self) -> Any:
+    def _prefit_classes(self) -> Any:
         return getattr(self.estimator, "classes_", None) if is_fitted_model(self.estimator, self.cv) else None
 
-    def _learn(self, people: People, seed: int) -> None:
-        fixed = is_fitted_model(self.estimator, self.cv)
-        estimator = self.estimator if fixed or self.estimator is None else seeded(self.estimator, seed)
+    def _learn(self, data: TrainingData, seed: int) -> None:
+        prefit = is_fitted_model(self.estimator, self.cv)
+        estimator = self.estimator if prefit or self.estimator is None else seeded(self.estimator, seed)
         group_estimator = self.group_estimator
         if hasattr(group_estimator, "fit") and not isinstance(group_estimator, type):
             group_estimator = seeded(group_estimator, seed, "group_estimator")
-        how = estimator, group_estimator, self.posterior, self.cv
-        told = {"left_out": self.sensitive_features, "in_sample": _is_one(self.cv)}
-        learned = learn_posteriors(*how, people, self.n_jobs, **told)
-        self._solve(learned.Z, people, seed)
-        self.posterior_model_ = learned.model
+        posteriors = fit_posteriors(
+            estimator,
+            group_estimator,
+            self.posterior,
+            self.cv,
+            data,
+            self.n_jobs,
+            left_out=self.sensitive_features,
+            in_sample=_is_in_sample(self.cv),
+        )
+        self._solve(posteriors.Z, data, seed)
+        self.posterior_model_ = posteriors.model
 
-    def _solve(self, Z: np.ndarray, people: People, seed: int) -> None:
-        """Find the rule from z of the people fitted on, (n, A, m), out of fold where there are folds."""
+    def _solve(self, Z: np.ndarray, data: TrainingData, seed: int) -> None:
+        """Find the rule from z of the training rows, (n, A, m), out of fold where there are folds."""
         raise NotImplementedError
 
     def joint_posterior(self, X: Any) -> np.ndarray:
-        """z(x) of new people, (n, n_groups, n_classes)."""
-        X, _ = self._new_people(X, None)
+        """Return z(x), the posterior of groups and classes, of new rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, or DataFrame
+            The n rows.
+
+        Returns
+        -------
+        ndarray of shape (n, n_groups, n_classes)
+            Probabilities that sum to one in each row.
+
+        Examples
+        --------
+        >>> from optfair.baselines import LinearPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(300, 4, n_classes=3, random_state=0)
+        >>> model = LinearPost(cv=2, random_state=0)
+        >>> model.fit(data.X, data.y, sensitive_features=data.sensitive_features).joint_posterior(data.X).shape
+        (300, 2, 3)
+        """
+        X, _ = self._check_new_rows(X, None)
         return np.asarray(self.posterior_model_(X))
 
     def __sklearn_clone__(self) -> Self:
-        """A fitted model, or a function, stays the one it is, inside GridSearchCV too."""
-        given = self.get_params(deep=False)
-        prefit = isinstance(self.cv, str) or is_fitted_model(self.estimator, self.cv)
-        return type(self)(**{k: v if prefit and k == "estimator" else clone(v, safe=False) for k, v in given.items()})
+        """Keep a fitted model, or a function, as it is, inside GridSearchCV too."""
+        return clone_keeping_prefit(self)
 
 
-def _is_one(cv: Any) -> bool:
+def _is_in_sample(cv: Any) -> bool:
+    """Return whether there are no folds: cv=1."""
     return isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv == 1

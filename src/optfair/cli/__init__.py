@@ -1,1 +1,1 @@
-"""The command line: ``optfair demo | audit | fit | predict | frontier | datasets``."""
+"""Run the commands ``optfair demo | audit | fit | predict | frontier | datasets``."""

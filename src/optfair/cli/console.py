@@ -1,10 +1,12 @@
-"""Readable tables and pictures' names on a terminal."""
+"""Format text for the terminal: paragraphs, headings, tables, progress."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,57 +15,66 @@ WIDTH = 110
 
 
 class Transcript:
-    """Prints lines, and keeps them."""
+    """Print lines, and keep them."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
-    def __call__(self, line: str) -> None:
-        print(line, flush=True)
-        self._lines.append(line)
+    def line(self, text: str) -> None:
+        """Print and keep one line, or several separated by newlines."""
+        print(text, flush=True)
+        self._lines.append(text)
 
     def paragraph(self, text: str, indent: int = 0) -> None:
-        """Wrapped; lines after the first begin ``indent`` further in."""
-        self(textwrap.fill(text, WIDTH, subsequent_indent=" " * indent))
+        """Print wrapped text; lines after the first begin ``indent`` columns further in."""
+        self.line(textwrap.fill(text, WIDTH, subsequent_indent=" " * indent))
 
     def title(self, text: str) -> None:
-        self(f"\n{heading(text)}")
+        """Print a heading after an empty line."""
+        self.line(f"\n{heading(text)}")
 
     def text(self) -> str:
+        """Return everything that was printed."""
         return "\n".join([*self._lines, ""])
 
 
-def plain(value: object) -> object:
-    """A name a file or a picture can hold: a tuple of several attributes as "a × b"."""
+def join_name(value: object) -> object:
+    """Return a name that a file or a picture can hold: a tuple of several attributes becomes "a × b"."""
     return " × ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def status(text: str) -> None:
-    """What is being done now, where it is not part of the answer."""
+def join_names(names: Sequence[Any], limit: int = 20) -> str:
+    """Return names separated by commas, cut after ``limit`` of them."""
+    ending = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(map(str, names[:limit])) + ending
+
+
+def print_progress(text: str) -> None:
+    """Print to stderr what the command is doing."""
     print(f"... {text}", file=sys.stderr, flush=True)
 
 
 def shows_progress() -> bool:
-    """Whether bars can be seen: on a terminal, with tqdm."""
+    """Return whether progress bars can be shown: on a terminal, with tqdm."""
     return sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None
 
 
 def heading(text: str) -> str:
-    """A line that stands above a table."""
+    """Return a line that is underlined."""
     return f"{text}\n{'─' * min(len(text), WIDTH)}"
 
 
 def text_table(table: pd.DataFrame, digits: int = 4) -> str:
-    """Columns side by side: texts to the left, numbers to the right with the same digits, empty columns left out."""
+    """Return columns side by side: texts to the left, numbers to the right; empty columns are left out."""
     columns = []
     for name in table.columns:
         values = table[name].tolist()
         if all(value is None or value == "" for value in values):
             continue
-        numbers = all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
+        is_number = all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
         cells = [_cell(value, digits) for value in values]
         width = max(len(str(name)), *map(len, cells))
-        columns.append([str.rjust(c, width) if numbers else str.ljust(c, width) for c in (str(name), *cells)])
+        columns.append([str.rjust(c, width) if is_number else str.ljust(c, width) for c in (str(name), *cells)])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 

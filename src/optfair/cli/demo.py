@@ -1,7 +1,7 @@
-"""``optfair demo``: the main job, on real people, in about a minute.
+"""Run ``optfair demo``: the whole workflow on real people, in about a minute.
 
-Five kinds of work (adult-occupation) by sex × race: the plain model and its gaps; the frontier of OptFair-post; three
-points of OptFair-in; the rule chosen, what it costs, and the proof that nothing within the same tolerance is better.
+Five occupations (adult-occupation) by sex × race: the plain model and its gaps; the frontier of OptFair-post; three
+tolerances of OptFair-in; the chosen rule, its cost, and the proof that no rule within the same tolerance is better.
 """
 
 from __future__ import annotations
@@ -20,122 +20,141 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from optfair import metrics
-from optfair.cli.console import Transcript, plain, shows_progress, status, text_table
+from optfair.cli.columns import SEED_LIMIT, check_seed
+from optfair.cli.console import Transcript, join_name, print_progress, shows_progress, text_table
 from optfair.cli.main import DONE
+from optfair.cli.paths import InputError
 from optfair.cli.pictures import draw_frontier, draw_rates, save_picture
-from optfair.cli.tables import InputError, write_table
+from optfair.cli.tables import write_table
 from optfair.datasets import Dataset, load
 from optfair.errors import need_extra
-from optfair.files import write_atomically
-from optfair.inprocess import OptFairIn
+from optfair.estimators.inprocess import OptFairIn
+from optfair.estimators.post import OptFairPost
 from optfair.metrics import ViolationInterval
-from optfair.path import Frontier
-from optfair.post import OptFairPost
+from optfair.rule.frontier import Frontier
+from optfair.utils.files import write_atomically
 
-CRITERION, TOLERANCE, POINTS = "dp", 0.02, 20
+CRITERION, TOLERANCE, N_TOLERANCES = "dp", 0.02, 20
 IN_TOLERANCES, IN_ROUNDS = (0.1, 0.05, 0.02), 20
-TRAIN_SHARE, FEWEST = 0.6, 2000
+TRAIN_SHARE = 0.6
+MIN_PEOPLE = 2000  # the smallest group is about 6 % of them: some 50 of 800 test people
+INDENT = 9  # of the paragraphs in the summary, as wide as "Before:  "
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Answers to the test people, and what they amount to."""
+class TestScores:
+    """The predictions of a rule for the test people, and what they amount to."""
 
     name: str
-    answers: np.ndarray
+    predictions: np.ndarray
     accuracy: float
     interval: ViolationInterval
     rates: pd.DataFrame
 
 
+@dataclass(frozen=True)
+class Results:
+    """The results that the demo writes to its folder."""
+
+    test: Dataset
+    plain: TestScores
+    fair: TestScores
+    post: OptFairPost
+    frontier: Frontier
+    in_processing: pd.DataFrame
+
+
 def run(arguments: Namespace) -> int:
-    """All of it; what is printed is also written to report.txt."""
+    """Run the workflow; what is printed is also written to report.txt."""
     need_extra("matplotlib", "optfair demo")
     need_extra("skops", "optfair demo")
-    if arguments.people is not None and arguments.people < FEWEST:
-        raise InputError(f"--people {arguments.people}: must be at least {FEWEST}.")
-    clock, say = time.perf_counter(), Transcript()
+    if arguments.people is not None and arguments.people < MIN_PEOPLE:
+        raise InputError(f"--people {arguments.people}: must be at least {MIN_PEOPLE}.")
+    check_seed(arguments.seed, SEED_LIMIT)
+    folder, transcript = Path(arguments.output), Transcript()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give a folder.")
+    start = time.perf_counter()
     data = load("adult-occupation", rows=arguments.people, random_state=arguments.seed)
-    folder = Path(arguments.output)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        _show(say, data, folder, arguments.seed, clock)
+        _write_files(folder, _run_workflow(transcript, data, arguments.seed))
+        files = sorted({*(path.name for path in folder.iterdir()), "report.txt"})
+        transcript.line(f"\nPictures, tables and the model are in {folder}:\n  {', '.join(files)}")
+        transcript.line(f"Took {time.perf_counter() - start:.0f} s.")
+        write_atomically(folder / "report.txt", transcript.text().encode())
     except BaseException:
         with suppress(OSError):
-            folder.rmdir()  # where it is empty
+            folder.rmdir()  # if it is empty
         raise
     return DONE
 
 
-def _show(say: Transcript, data: Dataset, folder: Path, seed: int, clock: float) -> None:
+def _run_workflow(transcript: Transcript, data: Dataset, seed: int) -> Results:
     train, test = data.split(TRAIN_SHARE, random_state=seed)
-    say.paragraph(
-        f"{data.name}: {len(data):,} people of the 1994 census (UCI Adult, CC BY 4.0), {len(data.class_names)} kinds "
-        f"of work to predict, {len(data.group_names)} groups (sex × race). The models see neither. {len(test):,} "
-        "people are kept apart for the test."
+    transcript.paragraph(
+        f"{data.name}: {len(data):,} people of the 1994 census (UCI Adult, CC BY 4.0), {len(data.class_names)} "
+        f"occupations to predict, {len(data.group_names)} groups (sex × race). The models see neither sex nor race. "
+        f"{len(test):,} people are held out for the test."
     )
 
-    say.title("1. The plain model, audited")
+    transcript.title("1. The plain model, audited")
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(train.X, train.y)
-    before = _judge("plain model", test, classifier.predict(test.X))
-    say.paragraph(f"Logistic regression: accuracy {before.accuracy:.4f}; demographic parity: {before.interval}.")
-    say("Share of each group that gets an answer:")
-    say(text_table(_with_names(before.rates), digits=3))
+    plain = _score("plain model", test, classifier.predict(test.X))
+    transcript.paragraph(f"Logistic regression: accuracy {plain.accuracy:.4f}; demographic parity: {plain.interval}.")
+    transcript.line("Share of each group that gets each prediction:")
+    transcript.line(text_table(_with_group_column(plain.rates), digits=3))
 
-    say.title(f"2. OptFair-post: the frontier, {POINTS} tolerances")
-    status("fitting the model of (group, class) six times: five folds, and all")
+    transcript.title(f"2. OptFair-post: the frontier, {N_TOLERANCES} tolerances")
+    print_progress("fitting the model of (group, class) six times: on five folds and on all people")
     post = OptFairPost(classifier, criterion=CRITERION, tolerance=TOLERANCE, random_state=seed)
     post.fit(train.X, train.y, sensitive_features=train.sensitive_features)
-    status(f"solving for {POINTS} tolerances")
-    frontier = post.frontier(POINTS, test=(test.X, test.y, test.sensitive_features))
+    print_progress(f"solving for {N_TOLERANCES} tolerances")
+    frontier = post.frontier(N_TOLERANCES, test=(test.X, test.y, test.sensitive_features))
     columns = ["tolerance", "accuracy", "gap", "price", "test_accuracy", "test_violation", "test_floor"]
-    say(text_table(frontier.table[columns].rename(columns={"gap": "to_optimum"})))
-    say.paragraph(
-        "accuracy, to_optimum (no rule within the tolerance is better by more) and price (accuracy per unit of "
-        "tolerance) speak of P(A, Y | X) "
-        f"of the {len(train):,} people fitted on; test_* of the labels of the others, where chance alone shows "
-        "violations up to test_floor."
+    transcript.line(text_table(frontier.table[columns].rename(columns={"gap": "to_optimum"})))
+    transcript.paragraph(
+        "accuracy, to_optimum and price are computed with the estimates of P(A, Y | X) for the "
+        f"{len(train):,} people fitted on: no rule within the tolerance is more accurate by more than to_optimum, and "
+        "price is the accuracy gained per unit of tolerance. The test_ columns are computed with the labels of the "
+        f"{len(test):,} held-out people, where chance alone causes violations up to test_floor."
     )
 
-    say.title("3. OptFair-in: three points")
-    inside = _in_processing(classifier, train, test, seed)
-    say(text_table(inside))
+    transcript.title("3. OptFair-in: three tolerances")
+    in_processing = _run_in_processing(classifier, train, test, seed)
+    transcript.line(text_table(in_processing))
 
-    say.title(f"4. The rule chosen: every gap within {TOLERANCE}")
-    say.paragraph(
-        "Below, 'unconstrained, joint' is the model of the pair (group, class) without any constraint: what fairness "
-        "costs beside the plain model, which knows of no groups, is in section 5."
+    transcript.title(f"4. The chosen rule: every gap within {TOLERANCE}")
+    transcript.paragraph(
+        "In these reports 'unconstrained, joint' is the model of the pair (group, class) without constraints. Section "
+        "5 compares the fair rule with the plain model, which is trained without groups."
     )
-    say(f"\n{post.report()}\n")
-    say(str(post.report(test.X, test.y, sensitive_features=test.sensitive_features)))
+    transcript.line(f"\n{post.report()}\n")
+    transcript.line(str(post.report(test.X, test.y, sensitive_features=test.sensitive_features)))
 
-    say.title("5. In short")
-    after = _judge("fair rule", test, post.predict(test.X))
-    _sum_up(say, before, after, post)
-    _write(folder, test, before, after, post, frontier, inside)
-    say(f"\nPictures, tables and the model are in {folder}:")
-    say(f"  {', '.join(sorted({*(path.name for path in folder.iterdir()), 'report.txt'}))}")
-    say(f"Took {time.perf_counter() - clock:.0f} s.")
-    write_atomically(folder / "report.txt", say.text().encode())
+    transcript.title("5. Summary")
+    fair = _score("fair rule", test, post.predict(test.X))
+    _summarise(transcript, plain, fair, post)
+    return Results(test, plain, fair, post, frontier, in_processing)
 
 
-def _judge(name: str, test: Dataset, answers: np.ndarray) -> Judged:
-    confusion = metrics.group_confusion(test.y, answers, sensitive_features=test.sensitive_features)
+def _score(name: str, test: Dataset, predictions: np.ndarray) -> TestScores:
+    confusion = metrics.group_confusion(test.y, predictions, sensitive_features=test.sensitive_features)
     table = confusion.group_rates()
     table = table[table["rate"] == "selection"]
-    table = table.assign(group=["everybody" if g == "overall" else plain(g) for g in table["group"]])
+    table = table.assign(group=["everybody" if group == "overall" else join_name(group) for group in table["group"]])
     rates = table.pivot(index="group", columns="outcome", values="value")[list(test.class_names)]
-    accuracy = float(np.mean(answers == test.y.to_numpy()))
-    return Judged(name, answers, accuracy, confusion.violation_interval(CRITERION), rates)
+    accuracy = float(np.mean(predictions == test.y.to_numpy()))
+    return TestScores(name, predictions, accuracy, confusion.violation_interval(CRITERION), rates)
 
 
-def _in_processing(classifier: Any, train: Dataset, test: Dataset, seed: int) -> pd.DataFrame:
-    """tolerance, test_accuracy, test_violation, seconds of OptFair-in."""
+def _run_in_processing(classifier: Any, train: Dataset, test: Dataset, seed: int) -> pd.DataFrame:
+    """Return tolerance, test_accuracy, test_violation and seconds of OptFair-in."""
     lines = []
     for tolerance in IN_TOLERANCES:
-        status(f"training to a tolerance of {tolerance}, {IN_ROUNDS} rounds")
-        clock = time.perf_counter()
-        trained = OptFairIn(
+        print_progress(f"training to a tolerance of {tolerance}, {IN_ROUNDS} rounds")
+        start = time.perf_counter()
+        model = OptFairIn(
             classifier,
             criterion=CRITERION,
             tolerance=tolerance,
@@ -143,81 +162,80 @@ def _in_processing(classifier: Any, train: Dataset, test: Dataset, seed: int) ->
             progress=shows_progress(),
             random_state=seed,
         )
-        trained.fit(train.X, train.y, sensitive_features=train.sensitive_features)
-        seconds = time.perf_counter() - clock
-        h = trained.predict_proba(test.X)
+        model.fit(train.X, train.y, sensitive_features=train.sensitive_features)
+        seconds = time.perf_counter() - start
+        h = model.predict_proba(test.X)
         violation = metrics.violation(test.y, h, sensitive_features=test.sensitive_features, criterion=CRITERION)
-        own = np.searchsorted(trained.classes_, test.y)  # the probability of answering rightly
-        found = {"test_accuracy": h[np.arange(len(h)), own].mean(), "test_violation": violation, "seconds": seconds}
-        lines.append({"tolerance": tolerance, **found})
+        # The mean probability of the true class: what drawn decisions reach on average.
+        accuracy = h[np.arange(len(h)), np.searchsorted(model.classes_, test.y)].mean()
+        lines.append(
+            {"tolerance": tolerance, "test_accuracy": accuracy, "test_violation": violation, "seconds": seconds}
+        )
     return pd.DataFrame(lines)
 
 
-def _sum_up(say: Transcript, before: Judged, after: Judged, post: OptFairPost) -> None:
-    was, now, proof = before.interval, after.interval, post.certificate_
-    worst = was.table.loc[was.table["value"].abs().idxmax()]
-    same = (now.table["group"] == worst["group"]) & (now.table["outcome"] == worst["outcome"])
-    gap = now.table[same]["value"].iloc[0]
-    say.paragraph(
-        f"Unfair:  the plain model answers {worst['outcome']!r} to {plain(worst['group'])} people "
-        f"{100 * abs(worst['value']):.1f} points {'less' if worst['value'] < 0 else 'more'} often than to everybody; "
-        f"its violation is {was.value:.4f} (95 %: {was.lower:.4f} to {was.upper:.4f}), where chance shows up to "
-        f"{was.noise_floor:.4f}.",
-        indent=9,
+def _summarise(transcript: Transcript, plain: TestScores, fair: TestScores, post: OptFairPost) -> None:
+    certificate, fair_gaps = post.certificate_, fair.interval.table
+    worst = plain.interval.table.loc[plain.interval.table["value"].abs().idxmax()]
+    is_worst = (fair_gaps["group"] == worst["group"]) & (fair_gaps["outcome"] == worst["outcome"])
+    transcript.paragraph(
+        f"Before:  the plain model predicts {worst['outcome']!r} for {join_name(worst['group'])} people "
+        f"{100 * abs(worst['value']):.1f} percentage points {'less' if worst['value'] < 0 else 'more'} often than for "
+        f"everybody; its violation is {_interval_text(plain.interval)}.",
+        INDENT,
     )
-    say.paragraph(
-        f"Mended:  that gap is now {gap:+.4f}, the largest of all {now.value:.4f} (95 %: {now.lower:.4f} to "
-        f"{now.upper:.4f}; chance: up to {now.noise_floor:.4f}); "
-        f"{'some gap is still' if now.lower > TOLERANCE else 'no gap is'} surely beyond {TOLERANCE}. The tolerance is "
-        f"kept in expectation on the people fitted on; on the {len(after.answers):,} others chance comes on top, most "
-        f"of all in the smallest group ({now.table['n'].min():,.0f} people).",
-        indent=9,
+    transcript.paragraph(
+        f"After:   that gap is {fair_gaps[is_worst]['value'].iloc[0]:+.4f}; the violation, the largest of all gaps, is "
+        f"{_interval_text(fair.interval)}; {'some' if fair.interval.lower > TOLERANCE else 'no'} gap exceeds "
+        f"{TOLERANCE} with {fair.interval.level:.0%} confidence. The tolerance holds in expectation for the people "
+        f"fitted on; for the {len(fair.predictions):,} held-out people chance is added, most in the smallest group "
+        f"({fair_gaps['n'].min():,.0f} people).",
+        INDENT,
     )
-    say.paragraph(
-        f"Cost:    accuracy {before.accuracy:.4f} -> {after.accuracy:.4f} on the test people; "
-        f".01 more tolerance would be worth {0.01 * post.multipliers_['multiplier'].abs().sum():.4f}.",
-        indent=9,
+    transcript.paragraph(
+        f"Cost:    accuracy {plain.accuracy:.4f} -> {fair.accuracy:.4f} on the held-out people; 0.01 more tolerance "
+        f"would gain {0.01 * post.multipliers_['multiplier'].abs().sum():.4f}.",
+        INDENT,
     )
-    say.paragraph(
-        f"Proof:   on the P(A, Y | X) of the people fitted on, no rule within the bounds is more accurate than "
-        f"{proof.upper_bound:.4f}; this one reaches {proof.accuracy:.4f}: nothing is better by more than "
-        f"{proof.gap:.4f}.",
-        indent=9,
+    transcript.paragraph(
+        "Proof:   with the estimates of P(A, Y | X) for the people fitted on, no rule within the bounds is more "
+        f"accurate than {certificate.upper_bound:.4f}; this one reaches {certificate.accuracy:.4f}, so no rule is "
+        f"better by more than {certificate.gap:.4f}.",
+        INDENT,
     )
 
 
-def _write(
-    folder: Path,
-    test: Dataset,
-    before: Judged,
-    after: Judged,
-    post: OptFairPost,
-    frontier: Frontier,
-    inside: pd.DataFrame,
-) -> None:
-    in_points = list(zip(inside["test_violation"], inside["test_accuracy"], strict=True))
+def _interval_text(interval: ViolationInterval) -> str:
+    return (
+        f"{interval.value:.4f} ({interval.level:.0%} interval: {interval.lower:.4f} to {interval.upper:.4f}; by chance "
+        f"alone: up to {interval.noise_floor:.4f})"
+    )
+
+
+def _write_files(folder: Path, results: Results) -> None:
+    test, plain, fair, in_processing = results.test, results.plain, results.fair, results.in_processing
+    in_points = list(zip(in_processing["test_violation"], in_processing["test_accuracy"], strict=True))
     marks = {
-        "plain model": ("s", [(before.interval.value, before.accuracy)]),
+        "plain model": ("s", [(plain.interval.value, plain.accuracy)]),
         f"OptFair-in, tolerances {', '.join(map(str, IN_TOLERANCES))}": ("^", in_points),
-        f"the rule chosen (tolerance {TOLERANCE}), its answers": ("*", [(after.interval.value, after.accuracy)]),
+        f"the chosen rule (tolerance {TOLERANCE}), its decisions": ("*", [(fair.interval.value, fair.accuracy)]),
     }
-    title = "Adult, five kinds of work by sex × race: accuracy against demographic parity"
-    save_picture(draw_frontier(frontier, marks, title), folder / "frontier.png")
-    rates = {judged.name: judged.rates for judged in (before, after)}
-    sizes = {str(plain(group)): n for group, n in test.sensitive_features.value_counts().items()}
-    save_picture(draw_rates(rates, sizes, "Who is answered what, before and after"), folder / "rates.png")
+    title = "Adult, five occupations by sex × race: accuracy against demographic parity"
+    save_picture(draw_frontier(results.frontier, marks, title), folder / "frontier.png")
+    rates = {scores.name: scores.rates for scores in (plain, fair)}
+    sizes = {str(join_name(group)): n for group, n in test.sensitive_features.value_counts().items()}
+    save_picture(draw_rates(rates, sizes, "Predictions by group, before and after"), folder / "rates.png")
+    predictions = {test.y.name: test.y, "plain": plain.predictions, "prediction": fair.predictions}
     tables = {
-        "frontier": frontier.table,
-        "in_processing": inside,
-        "rates": pd.concat([_with_names(table).assign(rule=name) for name, table in rates.items()]),
-        "answers": test.sensitive_features.assign(
-            **{test.y.name: test.y, "plain": before.answers, "prediction": after.answers}
-        ),
+        "frontier": results.frontier.table,
+        "in_processing": in_processing,
+        "rates": pd.concat([_with_group_column(table).assign(rule=name) for name, table in rates.items()]),
+        "answers": test.sensitive_features.assign(**predictions),
     }
     for name, table in tables.items():
         write_table(table, str(folder / f"{name}.csv"))
-    post.save(folder / "model.skops")
+    results.post.save(folder / "model.skops")
 
 
-def _with_names(rates: pd.DataFrame) -> pd.DataFrame:
+def _with_group_column(rates: pd.DataFrame) -> pd.DataFrame:
     return rates.rename_axis(columns=None).reset_index()

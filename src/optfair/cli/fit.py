@@ -1,4 +1,4 @@
-"""``optfair fit``: a fair classifier from a table, reported on and saved."""
+"""Run ``optfair fit``: fit a fair classifier to a table, report on it and save it."""
 
 from __future__ import annotations
 
@@ -7,70 +7,85 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import Any
 
-from optfair.cli.console import shows_progress, status
+from optfair.cli.classifiers import make_estimator
+from optfair.cli.console import shows_progress
 from optfair.cli.main import DONE
-from optfair.cli.tables import InputError
-from optfair.cli.training import Training, check_training, make_estimator, posterior_kind, read_training, wishes
-from optfair.decisions import new_key
-from optfair.errors import need_extra
-from optfair.inprocess import OptFairIn
-from optfair.model_file import untrusted_types
-from optfair.post import OptFairPost
+from optfair.cli.paths import InputError
+from optfair.cli.training import (
+    TrainingTables,
+    check_training,
+    fair_arguments,
+    fit_post,
+    print_fitting,
+    read_training,
+)
+from optfair.errors import need_extra, warn
+from optfair.estimators.inprocess import OptFairIn
+from optfair.estimators.saving import untrusted_types
+from optfair.rule.keys import new_key
 
 
 def run(arguments: Namespace) -> int:
-    """Check, read, fit, save, tell."""
-    need_extra("skops.io", "optfair fit")
-    for name, value in _of_rounds(arguments).items():
+    """Check, read, fit, save, report."""
+    need_extra("skops", "optfair fit")  # not yet skops.io, which takes seconds: a mistake is reported sooner
+    for name, value in _round_options(arguments).items():
         if arguments.method != "in":
-            raise InputError(f"--{name.replace('_', '-')} {value}: is for --method in.")
+            raise InputError(f"--{name.replace('_', '-')} {value}: is an option of --method in.")
     if arguments.rounds is not None and arguments.rounds < 1:
         raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
+    if arguments.held_out is not None and not 0 <= arguments.held_out < 1:
+        raise InputError(f"--held-out {arguments.held_out:g}: must be a share from 0 to below 1, such as 0.25.")
     check_training(arguments)
-    training = read_training(arguments)
-    model = _fitted(arguments, training)
-    model.save(arguments.output)  # before anything is told: `optfair fit ... | head` may not listen to the end
+    tables = read_training(arguments)
+    for note in tables.notes:
+        warn(note)
+    need_extra("skops.io", "optfair fit")  # before long work
+    model: Any = _fit_in(arguments, tables) if arguments.method == "in" else _fit_post(arguments, tables)
+    model.save(arguments.output)  # before anything is printed: the reader of `optfair fit ... | head` may leave
     print(model.report())
-    if training.test is not None:
-        print("\nOn the people held out" if arguments.test is None else f"\nOn the people of {arguments.test}")
-        print(model.report(**training.test.given))
+    if tables.test is not None:
+        print("\nOn the held-out people" if arguments.test is None else f"\nOn the people of {arguments.test}")
+        print(model.report(**tables.test.arguments))
     else:
-        print("\nThese people were fitted on. --test FILE or --test-size 0.3 shows what the model does for others.")
-    _tell(arguments, model)
+        print(
+            "\nThese results are for the people the model was fitted on. Add --test FILE or --test-size 0.3 to see "
+            "results for others."
+        )
+    _print_files(arguments, model)
     return DONE
 
 
-def _fitted(arguments: Namespace, training: Training) -> Any:
-    people, told = training.people, wishes(arguments, training.people)
-    what = f"{arguments.estimator}, {len(people.y)} people, {people.X.shape[1]} features"
-    status(f"fitting ({what})")
-    if arguments.method == "in":
-        # An aware learner sees the group as further columns of X.
-        estimator = make_estimator(arguments.estimator, training.schema, arguments.seed, more=arguments.aware)
-        fair_in = OptFairIn(estimator, **told, **_of_rounds(arguments), progress=shows_progress()).fit(**people.given)
-        fair_in.set_params(progress=False)
-        fair_in.training_ = replace(fair_in.training_, key=new_key(None))
-        return fair_in
-    estimator = make_estimator(arguments.estimator, training.schema, arguments.seed)
-    kind = posterior_kind(arguments.estimator, people)
-    fair = OptFairPost(estimator, **told, posterior=kind).fit(**people.given)
-    # The seed is of the models alone: a key that anybody can guess would let people choose their answer.
-    fair.rule_ = replace(fair.rule_, key=new_key(None))
-    return fair
+def _fit_post(arguments: Namespace, tables: TrainingTables) -> Any:
+    model = fit_post(arguments, tables)
+    # The seed is for the models only: if the key could be guessed, people could choose their prediction.
+    model.rule_ = replace(model.rule_, key=new_key(None))
+    return model
 
 
-def _of_rounds(arguments: Namespace) -> dict[str, Any]:
-    """What was said about in-processing."""
-    said = {name: getattr(arguments, name) for name in ("rounds", "mixture", "held_out")}
-    return {name: value for name, value in said.items() if value is not None}
+def _fit_in(arguments: Namespace, tables: TrainingTables) -> Any:
+    print_fitting(arguments, tables.train)
+    # An aware learner sees the group as further columns of X.
+    estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed, extra_columns=arguments.aware)
+    options = {**fair_arguments(arguments, tables.train), **_round_options(arguments)}
+    model = OptFairIn(estimator, **options, progress=shows_progress()).fit(**tables.train.arguments)
+    model.set_params(progress=False)
+    model.training_ = replace(model.training_, key=new_key(None))
+    return model
 
 
-def _tell(arguments: Namespace, model: Any) -> None:
+def _round_options(arguments: Namespace) -> dict[str, Any]:
+    """Return the options of in-processing that were given."""
+    options = {name: getattr(arguments, name) for name in ("rounds", "mixture", "held_out")}
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _print_files(arguments: Namespace, model: Any) -> None:
+    """Print what was written, and the command that uses it."""
     output = arguments.output
     groups = [str(name) for name in model.groups_.names] if arguments.aware else []
     words = ["optfair", "predict", output, "NEW.csv", "-o", "answers.csv"]
     words += [part for name in groups for part in ("--group", name)]
     words += [part for name in untrusted_types(output) for part in ("--trust", name)]
     print(f"\nWrote {output}")
-    print(f"  and {output}.key: keep it secret, beside the model; it decides where the rule leaves people undecided")
+    print(f"  and {output}.key: keep it secret and next to the model; it fixes the predictions that are randomised")
     print(f"Next: {shlex.join(words)}")

@@ -1,76 +1,66 @@
-"""``optfair frontier``: what fairness costs, for many tolerances, as a table and a picture."""
+"""Run ``optfair frontier``: show what fairness costs for many tolerances, as a table and a picture."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
-from optfair.cli.console import heading, status, text_table
+from optfair.cli.columns import requested_criteria
+from optfair.cli.console import heading, print_progress, text_table
 from optfair.cli.main import DONE
-from optfair.cli.pictures import FORMATS, save_picture
-from optfair.cli.tables import InputError, check_table_name, write_table
-from optfair.cli.training import check_training, make_estimator, posterior_kind, read_training, wishes
-from optfair.errors import need_extra
-from optfair.path import Frontier
-from optfair.post import OptFairPost
+from optfair.cli.paths import InputError
+from optfair.cli.pictures import check_picture_name, draw_curve, save_picture
+from optfair.cli.tables import check_table_name, write_table
+from optfair.cli.training import check_training, fit_post, read_training
+from optfair.errors import warn
+from optfair.rule.frontier import Frontier
 
-SHOWN = ["tolerance", "accuracy", "violation", "upper_bound", "gap", "price"]
-EXPLAINED = """\
-accuracy, violation: of the rule, on z(x) out of fold; no rule within the same bounds gets past upper bound there
-gap: between the two. price: accuracy gained per unit of tolerance
-area: mean accuracy over violations from 0 to the unconstrained one"""
-TEST = ["test_accuracy", "test_violation", "test_floor"]
+COLUMNS = ["tolerance", "accuracy", "violation", "upper_bound", "gap", "price"]
+TEST_COLUMNS = ["test_accuracy", "test_violation", "test_floor"]
+LEGEND = """\
+accuracy, violation: of the rule, computed with z(x), the out-of-fold estimates of P(A, Y | X)
+upper bound: no rule within the same bounds is more accurate with z(x); gap: upper bound minus accuracy
+price: accuracy gained per unit of tolerance
+area: mean accuracy over the violations from 0 to that of the unconstrained rule"""
+TEST_LEGEND = "test floor: a fair rule has a smaller violation on the test people 19 times in 20"
 
 
 def run(arguments: Namespace) -> int:
-    """Check, read, fit once, solve for every tolerance, tell, write."""
+    """Check, read, fit once, solve for every tolerance, write, print."""
     check_table_name(arguments.output)
     if arguments.plot:
-        _check_picture(arguments.plot)
+        check_picture_name(arguments.plot, "--plot")
     if arguments.points < 2:
         raise InputError(f"--points {arguments.points}: must be at least 2.")
     check_training(arguments)
-    training = read_training(arguments)
-    people, test = training.people, training.test
-    status(f"fitting ({arguments.estimator}, {len(people.y)} people, {people.X.shape[1]} features)")
-    estimator = make_estimator(arguments.estimator, training.schema, arguments.seed)
-    kind = posterior_kind(arguments.estimator, people)
-    model = OptFairPost(estimator, **wishes(arguments, people), posterior=kind).fit(**people.given)
-    status(f"solving for {arguments.points} tolerances")
-    judged = None if test is None else (test.X, test.y, test.groups, test.weight)
-    found = model.frontier(arguments.points, test=judged)
-    write_table(found.table, arguments.output)
+    tables = read_training(arguments)
+    for note in tables.notes:
+        warn(note)
+    model, test = fit_post(arguments, tables), tables.test
+    print_progress(f"solving for {arguments.points} tolerances")
+    test_data = None if test is None else (test.X, test.y, test.groups, test.weight)
+    frontier = model.frontier(arguments.points, test=test_data)
+    write_table(frontier.table, arguments.output)
+    request = f"{', '.join(requested_criteria(arguments))} ({arguments.reference})"
     if arguments.plot:
-        _draw(found, arguments)
-    _tell(found, arguments)
+        title = f"{arguments.label} by {', '.join(arguments.group)}: {request}"
+        save_picture(draw_curve(frontier, title), arguments.plot)
+    _print_frontier(frontier, request)
+    print(f"\nWrote {arguments.output}" + (f" and {arguments.plot}" if arguments.plot else ""))
     return DONE
 
 
-def _check_picture(path: str) -> None:
-    if Path(path).suffix.lower() not in FORMATS:
-        raise InputError(f"--plot {path}: its name must end in {', '.join(FORMATS)}.")
-    need_extra("matplotlib", "--plot")
-
-
-def _draw(found: Frontier, arguments: Namespace) -> None:
-    need_extra("matplotlib", "--plot").use("Agg")  # no display is needed
-    figure = need_extra("matplotlib.figure", "--plot").Figure(figsize=(6, 4), layout="constrained")
-    ax = found.plot(figure.subplots())
-    criteria = ", ".join(arguments.criterion or ["demographic_parity"])
-    ax.set_title(f"{arguments.label} by {', '.join(arguments.group)}: {criteria} ({arguments.reference})", fontsize=10)
-    save_picture(figure, arguments.plot)
-
-
-def _tell(found: Frontier, arguments: Namespace) -> None:
-    criteria = ", ".join(arguments.criterion or ["demographic_parity"])
-    names = [name for name in SHOWN + TEST if name in found.table]
-    print(heading(f"Accuracy against {criteria} ({arguments.reference}), {len(found.table)} tolerances"))
-    print(text_table(found.table[names].rename(columns=lambda name: name.replace("_", " "))))
-    print(f"\n{EXPLAINED}")
-    if "test_floor" in found.table:
-        print("test floor: the violation that a fair rule would stay below on the test people, 19 times in 20")
-    sides = ["train", *(["test"] if "test_floor" in found.table else [])]
+def _print_frontier(frontier: Frontier, request: str) -> None:
+    table, sides = frontier.table, ["train"]
+    print(heading(f"Accuracy against {request}, {len(table)} tolerances"))
+    columns = [name for name in COLUMNS + TEST_COLUMNS if name in table]
+    print(text_table(table[columns].rename(columns=lambda name: name.replace("_", " "))))
+    print(f"\n{LEGEND}")
+    if "test_floor" in table:
+        print(TEST_LEGEND)
+        sides.append("test")
     for side in sides:
-        (violation, value), area = found.unconstrained[side], found.area(side)
-        print(f"{side}: unconstrained accuracy {value:.4f} at violation {violation:.4f}; area {area:.4f}")
-    print(f"\nWrote {arguments.output}" + (f" and {arguments.plot}" if arguments.plot else ""))
+        violation, accuracy = frontier.unconstrained[side]
+        print(
+            f"{side}: unconstrained accuracy {accuracy:.4f} at violation {violation:.4f}; "
+            f"area {frontier.area(side):.4f}"
+        )

@@ -1,4 +1,4 @@
-"""Runs a command, and turns what goes wrong into one line and an exit code."""
+"""Run a command, and turn errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -15,43 +15,65 @@ from optfair.cli.arguments import make_parser
 from optfair.cli.paths import check_paths
 from optfair.errors import InfeasibleError
 
-DONE, NO, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, NEGATIVE, INVALID_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of ``optfair argv``; see `arguments.EXIT_CODES`."""
+    """Run an ``optfair`` command and return its exit code.
+
+    Results are printed to stdout; notes, progress and errors to stderr. An error of the user is one line.
+
+    Parameters
+    ----------
+    argv : sequence of str or None, default None
+        The command and its options. None takes those of the process, ``sys.argv[1:]``.
+
+    Returns
+    -------
+    int
+        0 for success, 1 for a negative result (a gap exceeds the tolerance, or no rule satisfies the constraints),
+        2 for invalid input, 3 for an internal error and 130 for an interruption.
+
+    Examples
+    --------
+    >>> from optfair.cli.main import main
+    >>> main(["predict", "no-such-model.skops", "no-such-table.csv", "-o", "predictions.csv"])
+    2
+    """
     try:
         arguments = make_parser().parse_args(argv)
-    except SystemExit as stop:  # argparse has said what is wrong, or printed the help
+    except SystemExit as stop:  # argparse has printed the error or the help
         return int(stop.code or 0)
     command = arguments.command
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that knows no "×" shows "?"
-    listener = nullcontext() if sys.stdout is None else redirect_stdout(_Listener(sys.stdout))
-    with warnings.catch_warnings(), listener:
+            stream.reconfigure(errors="replace")  # a terminal without "×" shows "?"
+    output = nullcontext() if sys.stdout is None else redirect_stdout(_PipeSafeOutput(sys.stdout))
+    with warnings.catch_warnings(), output:
         warnings.simplefilter("default")
-        warnings.showwarning = _Notes()
+        warnings.showwarning = _WarningPrinter()
         try:
             check_paths(arguments)
-            _calm_threads()
+            _limit_threads()
             code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
             if sys.stdout is not None:
-                sys.stdout.flush()  # here, where what goes wrong is told
+                sys.stdout.flush()  # here, so that a full disk is reported as an error
             return code
         except InfeasibleError as error:
-            return _say(command, error, NO)
+            return _print_error(command, error, NEGATIVE)
         except (ValueError, OSError, ImportError, MemoryError) as error:
-            return _say(command, error, BAD_INPUT)
+            return _print_error(command, error, INVALID_INPUT)
         except KeyboardInterrupt:
-            return _say(command, "interrupted", INTERRUPTED)
+            return _print_error(command, "interrupted", INTERRUPTED)
         except Exception:
             traceback.print_exc()
-            return _say(command, "this is a fault of optfair; please report it with the lines above", FAULT)
+            return _print_error(
+                command, "this is an internal error; please report it with the lines above", INTERNAL_ERROR
+            )
 
 
-def _calm_threads() -> None:
-    """One thread for BLAS, and waiting threads that do not spin, unless the user has said otherwise.
+def _limit_threads() -> None:
+    """Use one BLAS thread, and waiting threads that do not spin, unless the user has set OMP_NUM_THREADS.
 
     The matrices are small. On a machine that is busy with other things, threads that wait for each other made the demo
     ten times slower (nine minutes of CPU instead of 47 seconds); alone on two cores they gain nothing.
@@ -62,7 +84,8 @@ def _calm_threads() -> None:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def _say(command: str, error: BaseException | str, code: int) -> int:
+def _print_error(command: str, error: BaseException | str, code: int) -> int:
+    """Print one line to stderr and return the exit code."""
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{error.filename}: {error.strerror}"
@@ -70,8 +93,8 @@ def _say(command: str, error: BaseException | str, code: int) -> int:
     return code
 
 
-class _Listener:
-    """stdout; where nobody listens any more (`optfair ... | head`) the command goes on, and its exit code counts."""
+class _PipeSafeOutput:
+    """Write to stdout; once its reader has gone (`optfair ... | head`), drop the output and let the command finish."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -80,27 +103,30 @@ class _Listener:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with self._without_listener():
+        with self._discard_on_error():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._without_listener():
+        with self._discard_on_error():
             self._stream.flush()
 
     @contextmanager
-    def _without_listener(self) -> Iterator[None]:
+    def _discard_on_error(self) -> Iterator[None]:
+        """Send what is left in the buffer nowhere: Python flushes it at its end, and would exit with 120."""
         try:
             yield
-        except BrokenPipeError:
+        except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if not isinstance(error, BrokenPipeError):
+                raise
 
 
-class _Notes:
-    """A warning is one line for the user, without the place in the code, and said once."""
+class _WarningPrinter:
+    """Print each warning once, as one line to stderr, without its place in the code."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def __call__(
         self,
@@ -112,6 +138,6 @@ class _Notes:
         line: str | None = None,
     ) -> None:
         text = " ".join(str(message).split())
-        if text not in self._said:
+        if text not in self._printed:
             print(f"note: {text}", file=sys.stderr)
-        self._said.add(text)
+        self._printed.add(text)

@@ -1,4 +1,4 @@
-"""Are the files that are named there, and can those to be written be? Asked before anything heavy is imported."""
+"""Check the files that a command names, before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -11,43 +11,51 @@ COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong; the message says what and how to mend it."""
+    """Invalid input; the message says what is wrong and how to correct it."""
 
 
 def check_paths(arguments: Namespace) -> None:
-    """The files that a command names."""
-    if arguments.command in ("demo", "bench"):
-        return  # they read no file, and make their folder
-    read = () if arguments.command == "datasets" else ("file", "test")
-    tables = [path for name in read if (path := getattr(arguments, name, None))]
+    """Check the input and output files of a command."""
+    if arguments.command == "demo":
+        return  # it reads no file, and makes its folder
+    table_options = () if arguments.command == "datasets" else ("file", "test")
+    tables = [path for name in table_options if (path := getattr(arguments, name, None))]
     models = [arguments.model] if "model" in arguments else []
     if arguments.output and arguments.command != "fit":
-        kind_of(arguments.output)
-    to_write = ("output", "test") if arguments.command == "datasets" else ("output", "plot")
-    written = [path for name in to_write if (path := getattr(arguments, name, None))]
-    for path in written:
+        table_kind(arguments.output)
+    output_options = ("output", "test") if arguments.command == "datasets" else ("output", "plot")
+    outputs = [path for name in output_options if (path := getattr(arguments, name, None))]
+    for path in outputs:
         check_output(path, *models, *tables)
     if arguments.command == "fit":
         check_output(f"{arguments.output}.key", *tables)
     for path in tables:
-        kind_of(path)
+        table_kind(path, hint=swap_hint(*models))
     for path in [*models, *tables]:
         check_input(path)
 
 
-def kind_of(path: str | Path) -> str:
-    """ "csv" or "parquet", by the name of a table."""
+def swap_hint(*models: str) -> str:
+    """Return a question to the user if a model has the name of a table."""
+    return " Are MODEL and FILE swapped?" if any(path.lower().endswith((*CSV, *PARQUET)) for path in models) else ""
+
+
+def table_kind(path: str | Path, hint: str = "") -> str:
+    """Return "csv" or "parquet", by the name of a table. hint : added to the error message."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     last = suffixes[-1] if suffixes else ""
     if last in PARQUET:
         return "parquet"
     if last in CSV or (last in COMPRESSED and suffixes[-2:-1] and suffixes[-2] in CSV):
         return "csv"
-    raise InputError(f"{path}: its name must end in {', '.join(CSV + PARQUET)}, or .csv with {', '.join(COMPRESSED)}.")
+    raise InputError(
+        f"{path}: the name of a table must end in {', '.join(CSV + PARQUET)}, or in .csv with "
+        f"{', '.join(COMPRESSED)}.{hint}"
+    )
 
 
 def check_input(path: str) -> None:
-    """A file that is to be read: there, and not empty."""
+    """Check that a file exists and is not empty."""
     if Path(path).is_dir():
         raise InputError(f"{path}: is a folder; give a file.")
     if not Path(path).exists():
@@ -57,14 +65,14 @@ def check_input(path: str) -> None:
 
 
 def check_output(path: str, *inputs: str) -> None:
-    """A file that is to be written: it can be, and is not one that is read."""
+    """Check that a file can be written, and is not one of the input files."""
     file = Path(path)
     if not file.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {file.parent}; make it first.")
+        raise InputError(f"{path}: the folder {file.parent} does not exist; create it first.")
     if file.is_dir():
         raise InputError(f"{path}: is a folder; give the name of a file.")
     if not os.access(file.parent, os.W_OK):
-        raise InputError(f"{path}: the folder {file.parent} cannot be written to.")
-    for given in inputs:
-        if file.exists() and Path(given).exists() and os.path.samefile(file, given):
-            raise InputError(f"{path}: is the file that is read; write to another.")
+        raise InputError(f"{path}: the folder {file.parent} is not writable; choose another.")
+    for source in inputs:
+        if file.exists() and Path(source).exists() and os.path.samefile(file, source):
+            raise InputError(f"{path}: is also an input file; write to another file.")

@@ -1,167 +1,165 @@
-"""``optfair predict``: the answers of a saved model to the people in a table."""
+"""Run ``optfair predict``: predict the classes of the people in a table with a saved model."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from optfair.cli.encoding import Schema, as_texts, features, note_unseen, schema_of
+from optfair.cli.columns import check_not_missing, pick_columns
+from optfair.cli.console import join_names
+from optfair.cli.encoding import Schema, as_texts, check_levels, feature_table, model_schema
 from optfair.cli.main import DONE
-from optfair.cli.paths import CSV, PARQUET
-from optfair.cli.tables import (
-    Format,
-    InputError,
-    check_table_name,
-    columns_of,
-    pick,
-    read_table,
-    shown,
-    write_table,
-)
-from optfair.errors import ModelFileError, need_extra
-from optfair.model_file import load_model, untrusted_types
+from optfair.cli.paths import InputError, swap_hint
+from optfair.cli.tables import CsvFormat, check_table_name, read_header, read_table, write_table
+from optfair.errors import ModelFileError, UntrustedTypesError, need_extra, warn
+from optfair.estimators.saving import load_model
 
-ANSWER, PROBABILITY = "prediction", "p_"
+PREDICTION, PROBABILITY_PREFIX = "prediction", "p_"
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """The columns of a table that a prediction reads. schema : None for a model made in Python."""
+
+    features: list[str]
+    schema: Schema | None
+    groups: list[str]
+    keys: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """Return all of them, each once."""
+        return list(dict.fromkeys([*self.features, *self.groups, *self.keys]))
 
 
 def run(arguments: Namespace) -> int:
-    """Load, read, answer, write."""
+    """Load, read, predict, write."""
     need_extra("skops.io", "optfair predict")
     check_table_name(arguments.output)
-    model = _load(arguments.model, arguments.trust)
-    form = Format.of(arguments)
-    names = columns_of(arguments.file, form)
-    new = [ANSWER]
+    model = _load_model(arguments.model, arguments.trust)
+    csv_format = CsvFormat.from_arguments(arguments)
+    header = read_header(arguments.file, csv_format)
+    outputs = [PREDICTION]
     if arguments.probabilities:
-        new += [f"{PROBABILITY}{name}" for name in model.classes_.tolist()]
-    taken = [] if arguments.only else [name for name in new if name in names]
-    if taken:
+        outputs += [f"{PROBABILITY_PREFIX}{name}" for name in model.classes_.tolist()]
+    repeated = [] if arguments.only else [name for name in outputs if name in header]
+    if repeated:
         raise InputError(
-            f"{arguments.file}: has a column {taken[0]!r} already; rename it, or write the answers alone by --only."
+            f"{arguments.file}: already has a column {repeated[0]!r}; rename it, or write only the predictions by "
+            "--only."
         )
-
-    groups, keys = _groups(model, arguments, names), pick(arguments.key, names, "--key")
-    schema, needed = schema_of(model), _needed(model, names)
-    absent = [name for name in needed if name not in names]
-    if absent:
-        raise InputError(
-            f"{arguments.file}: has no column {shown(absent)}, which the model reads; it has {shown(names)}."
-        )
-    words = _text_groups(model, groups)
-    texts = [*(schema.texts if schema is not None else []), *words, *keys]
-    other = [name for name in groups if name not in words]
+    columns = _input_columns(model, arguments, header)
+    text_groups = _text_groups(model, columns.groups)
     table = read_table(
-        arguments.file, list(dict.fromkeys([*needed, *groups, *keys])), texts=texts, names=other, form=form
+        arguments.file,
+        columns.names,
+        texts=[*(columns.schema.texts if columns.schema is not None else []), *text_groups, *columns.keys],
+        names=[name for name in columns.groups if name not in text_groups],
+        csv_format=csv_format,
     )
-    answers = _answers(model, table, schema, needed, groups, keys, new)
+    check_not_missing(table, arguments.file, [("--key", name) for name in columns.keys])
+    predictions = _predict(model, table, columns, outputs)
     if not arguments.only:  # the other columns as they are written
-        given = read_table(arguments.file, verbatim=True, form=form)
-        answers = pd.concat([given, answers], axis=1)
-    write_table(answers, arguments.output, form)
-    counts = answers[ANSWER].value_counts()
-    shares = shown([f"{name}: {count / len(answers):.1%}" for name, count in counts.items()], 10)
-    print(f"Wrote {arguments.output}: {len(answers)} people, column {ANSWER!r} ({shares})")
+        predictions = pd.concat([read_table(arguments.file, verbatim=True, csv_format=csv_format), predictions], axis=1)
+    write_table(predictions, arguments.output, csv_format)
+    counts = predictions[PREDICTION].value_counts()
+    shares = join_names([f"{name}: {count / len(table):.1%}" for name, count in counts.items()], 10)
+    print(f"Wrote {arguments.output}: {len(table)} people, column {PREDICTION!r} ({shares})")
     return DONE
 
 
-def _answers(
-    model: Any,
-    table: pd.DataFrame,
-    schema: Schema | None,
-    needed: list[str],
-    groups: list[str],
-    keys: list[str],
-    names: list[str],
-) -> pd.DataFrame:
-    """The new columns."""
-    X: Any = table[needed] if schema is None else features(table, schema)
-    if schema is not None:
-        note_unseen(model, X)
+def _predict(model: Any, table: pd.DataFrame, columns: InputColumns, outputs: Sequence[str]) -> pd.DataFrame:
+    """Return the output columns: the prediction, and the probabilities if there are names for them."""
+    X: Any = table[columns.features] if columns.schema is None else feature_table(table, columns.schema)
+    if columns.schema is not None:
+        for note in check_levels(model, X):
+            warn(note)
     if not hasattr(model, "feature_names_in_"):
         X = X.to_numpy()
-    asked: dict[str, Any] = {}
-    if groups:
-        asked["sensitive_features"] = table[groups].set_axis(_group_names(model), axis=1)
-    answers = {ANSWER: model.predict(X, **asked, keys=_persons(table[keys]) if keys else None)}
-    if len(names) > 1:
-        h = model.predict_proba(X, **asked)
-        answers |= {name: h[:, k] for k, name in enumerate(names[1:])}
-    return pd.DataFrame(answers, index=table.index)
+    options: dict[str, Any] = {}
+    if columns.groups:
+        options["sensitive_features"] = table[columns.groups].set_axis(list(model.groups_.names), axis=1)
+    keys = _person_keys(table[columns.keys]) if columns.keys else None
+    values = {outputs[0]: model.predict(X, **options, keys=keys)}
+    if len(outputs) > 1:
+        h = model.predict_proba(X, **options)
+        values |= {name: h[:, k] for k, name in enumerate(outputs[1:])}
+    return pd.DataFrame(values, index=table.index)
 
 
-def _persons(table: pd.DataFrame) -> list[Any]:
-    """Keys as texts, so that a person is the same whatever the kind of file."""
-    for name in table.columns:
-        if n := int(table[name].isna().sum()):
-            raise InputError(f"--key {name}: is missing in {n} of {len(table)} rows; every person needs one.")
+def _person_keys(table: pd.DataFrame) -> list[Any]:
+    """Return keys as texts, so that a person is the same in every kind of file."""
     columns = [as_texts(table[name]).tolist() for name in table.columns]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _needed(model: Any, names: list[str]) -> list[str]:
-    """The columns that the model reads; those of groups that it was told of only if they are there."""
-    if not hasattr(model, "feature_names_in_"):
-        return names
-    source = np.ravel(np.array(model.sensitive_features, dtype=object)).tolist() if model.awareness == "blind" else []
-    return [name for name in model.feature_names_in_.tolist() if name in names or name not in source]
+def _input_columns(model: Any, arguments: Namespace, header: list[str]) -> InputColumns:
+    """Return what the model reads, after checking that the table has it."""
+    groups = _group_columns(model, arguments, header)
+    keys = pick_columns(arguments.key, header, "--key")
+    features = header
+    if hasattr(model, "feature_names_in_"):
+        # A blind model may be fitted to a table that holds its groups, and does not need them here.
+        is_blind = model.awareness == "blind"
+        optional = np.ravel(np.array(model.sensitive_features, dtype=object)).tolist() if is_blind else []
+        features = [name for name in model.feature_names_in_.tolist() if name in header or name not in optional]
+    absent = [name for name in features if name not in header]
+    if absent:
+        raise InputError(
+            f"{arguments.file}: has no column {join_names(absent)}, which the model reads; it has {join_names(header)}."
+        )
+    return InputColumns(features, model_schema(model), groups, keys)
 
 
-def _group_names(model: Any) -> list[Any]:
-    return list(model.groups_.names)
-
-
-def _groups(model: Any, arguments: Namespace, names: list[str]) -> list[str]:
-    """The columns of the groups, where the model asks for them."""
+def _group_columns(model: Any, arguments: Namespace, header: list[str]) -> list[str]:
+    """Return the columns of the groups, if the model asks for them."""
     if not model._asks_for_groups():
         if arguments.group:
-            why = "is blind: it does not look at groups" if model.awareness == "blind" else "finds the groups by itself"
-            raise InputError(f"--group {arguments.group[0]}: the model {why}; leave the option out.")
+            reason = "does not use groups" if model.awareness == "blind" else "reads the groups from its features"
+            raise InputError(f"--group {arguments.group[0]}: the model {reason}; leave the option out.")
         return []
-    known = _group_names(model)
+    names = list(model.groups_.names)
     if not arguments.group:
-        if all(name in names for name in known):
-            return [str(name) for name in known]
+        if all(name in header for name in names):
+            return names
         raise InputError(
-            f"{arguments.file}: the model is aware of groups ({shown(known)}), and there are no such columns; say "
-            f"which by --group."
+            f"{arguments.file}: the model needs the groups ({join_names(names)}), and the table has no such columns; "
+            "name them by --group."
         )
-    groups = pick(arguments.group, names, "--group")
-    if len(groups) != len(known):
+    groups = pick_columns(arguments.group, header, "--group")
+    if len(groups) != len(names):
         raise InputError(
-            f"--group {','.join(groups)}: the model was fitted with {len(known)} ({shown(known)}); give as many, in "
-            "this order."
+            f"--group {','.join(groups)}: the model was fitted with {len(names)} ({join_names(names)}); give as many, "
+            "in this order."
         )
-    if set(groups) == set(known):
-        return [str(name) for name in known]
-    return groups
+    return names if set(groups) == set(names) else groups
 
 
 def _text_groups(model: Any, groups: list[str]) -> list[str]:
-    """Columns whose groups are texts, also where these look like numbers."""
+    """Return the columns whose groups are texts, even if these look like numbers."""
     levels = [model.groups_.get_level_values(k) for k in range(len(groups))]
     return [name for name, level in zip(groups, levels, strict=True) if all(isinstance(v, str) for v in level)]
 
 
-def _load(path: str, trusted: Iterable[str]) -> Any:
+def _load_model(path: str, trusted: Iterable[str]) -> Any:
     try:
         model = load_model(path, trusted=trusted)
-    except ModelFileError as error:
-        if "not trusted" not in str(error):
-            swapped = " Are MODEL and FILE swapped?" if path.lower().endswith((*CSV, *PARQUET)) else ""
-            raise InputError(f"{error}{swapped}") from None
-        unknown = [name for name in untrusted_types(path) if name not in trusted]
-        options = " ".join(f"--trust {name}" for name in unknown)
+    except UntrustedTypesError as error:
+        options = " ".join(f"--trust {name}" for name in error.types)
         raise InputError(
-            f"{path}: holds types that optfair does not vouch for: {shown(unknown)}. If you know where the file comes "
-            f"from, say {options}."
+            f"{path}: holds types that optfair does not know: {join_names(error.types)}. If you trust the source of "
+            f"the file, add {options}."
         ) from None
+    except ModelFileError as error:
+        raise InputError(f"{error}{swap_hint(path)}") from None
     if model.decision == "hashed" and model._key() is None:
         raise InputError(
-            f"{path}.key: is not there. It was written together with the model and decides which answer undecided "
-            "people get; put it beside the model again, or fit anew."
+            f"{path}.key: there is no such file. It was written with the model and fixes the predictions that are "
+            "randomised; put it next to the model again, or fit the model again."
         )
     return model

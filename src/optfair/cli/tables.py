@@ -1,4 +1,4 @@
-"""Tables in and out: CSV and Parquet, read whole, written whole or not at all."""
+"""Read and write tables, CSV and Parquet; a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,36 +15,40 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from optfair.cli.paths import COMPRESSED, InputError, check_input, check_output, kind_of
+from optfair.cli.console import join_names
+from optfair.cli.paths import COMPRESSED, InputError, check_input, check_output, table_kind
 from optfair.errors import need_extra
-from optfair.files import replacing
+from optfair.utils.files import replacing
 
-# A CSV takes about this many times its size in memory while it is read (texts more, numbers less).
-CSV_IN_MEMORY, PARQUET_IN_MEMORY = 3.0, 6.0
-UNREADABLE = (ValueError, pd.errors.ParserWarning, LookupError, OSError, EOFError, csv.Error)
+# A table takes about this many times its file size in memory while it is read (texts more, numbers less).
+CSV_MEMORY_FACTOR, COMPRESSED_MEMORY_FACTOR = 3.0, 6.0
+MIN_MEMORY_LIMIT = 1 << 30  # tables below 1 GB are read whatever the system says of its memory
+CSV_ERRORS = (ValueError, pd.errors.ParserWarning, LookupError, OSError, EOFError, csv.Error)
+TRUTH_VALUES = {word: word.lower() == "true" for word in ("True", "False", "TRUE", "FALSE", "true", "false")}
 
 
-class Format(NamedTuple):
-    """How a CSV is written. separator : None for a comma, or a tab in .tsv."""
+class CsvFormat(NamedTuple):
+    """The format of a CSV file. separator : None for a comma, or a tab in .tsv."""
 
     encoding: str = "utf-8"
     separator: str | None = None
     decimal: str = "."
 
     @classmethod
-    def of(cls, arguments: Namespace) -> Format:
-        """As told on the command line."""
+    def from_arguments(cls, arguments: Namespace) -> CsvFormat:
+        """Return the format given on the command line."""
         separator = "\t" if arguments.separator == "\\t" else arguments.separator
-        if len(arguments.decimal) != 1 or (separator is not None and len(separator) != 1):
-            raise InputError("--decimal and --separator: must be one character.")
+        for option, value in (("--decimal", arguments.decimal), ("--separator", separator)):
+            if value is not None and len(value) != 1:
+                raise InputError(f"{option} {value}: must be one character.")
         return cls(arguments.encoding, separator, arguments.decimal)
 
-    def between(self, file: Path) -> str:
-        """What separates the cells of a file."""
+    def delimiter(self, file: Path) -> str:
+        """Return what separates the cells of a file."""
         return self.separator or ("\t" if ".tsv" in [suffix.lower() for suffix in file.suffixes] else ",")
 
 
-USUAL = Format()
+DEFAULT_FORMAT = CsvFormat()
 
 
 def read_table(
@@ -54,232 +58,224 @@ def read_table(
     texts: Collection[str] = (),
     names: Collection[str] = (),
     verbatim: bool = False,
-    form: Format = USUAL,
+    csv_format: CsvFormat = DEFAULT_FORMAT,
 ) -> pd.DataFrame:
-    """The table in a file, or these columns of it.
+    """Return the table in a file, or these columns of it.
 
     texts : columns that are not read as numbers, "007" stays "007". names : columns of labels and groups, which are
-    numbers only where no two texts would become one ("1" and "01"). verbatim : every cell of a CSV as it is written,
-    "NA" too, to be handed on.
+    numbers only where no two texts would become the same number ("1" and "01"). verbatim : every cell of a CSV as it
+    is written, "NA" too, so that it can be written again.
     """
-    kind, file = kind_of(path), Path(path)
+    kind, file = table_kind(path), Path(path)
     check_input(path)
     _check_memory(file, kind)
     if kind == "parquet":
         table = _read_parquet(file, columns, names)
     else:
-        table = _read_csv(file, columns, texts, names, verbatim, form)
+        table = _read_csv(file, columns, texts, names, verbatim, csv_format)
     for name in names:
-        table[name] = _settled(table[name], form)
+        table[name] = _convert_names(table[name], csv_format)
     if len(table) == 0:
         raise InputError(f"{path}: has a header but no rows.")
     return table
 
 
-def columns_of(path: str, form: Format = USUAL) -> list[str]:
-    """The names of the columns, without reading the rows."""
-    kind, file = kind_of(path), Path(path)
+def read_header(path: str, csv_format: CsvFormat = DEFAULT_FORMAT) -> list[str]:
+    """Return the names of the columns, without reading the rows."""
+    kind, file = table_kind(path), Path(path)
     check_input(path)
-    if kind == "parquet":
-        found = [str(name) for name in _parquet(file).schema_arrow.names]
-        # What pandas calls the numbers of rows that it kept: no column of the user's.
-        return _once(file, [name for name in found if not re.fullmatch(r"__index_level_\d+__", name)])
-    return _header(file, form)
+    if kind == "csv":
+        # As they are written: pandas would rename repeated ones silently.
+        names = [str(name) for name in _pandas_csv(file, csv_format, header=None, nrows=1, na_filter=False).iloc[0]]
+    else:
+        # __index_level_0__ is what pandas calls an index without a name: it is not a column of the user.
+        names = [str(name) for name in _open_parquet(file).schema_arrow.names]
+        names = [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InputError(f"{file}: column {repeated[0]!r} occurs {names.count(repeated[0])} times; rename one of them.")
+    return names
 
 
-def write_table(table: pd.DataFrame, path: str, form: Format = USUAL) -> None:
-    """Write a table to a file that is whole, or not there."""
-    kind, file = kind_of(path), Path(path)
+def write_table(table: pd.DataFrame, path: str, csv_format: CsvFormat = DEFAULT_FORMAT) -> None:
+    """Write a table to a file, completely or not at all."""
+    kind, file = table_kind(path), Path(path)
     check_output(path)
     with replacing(file) as temporary:
         if kind == "parquet":
             need_extra("pyarrow", "writing Parquet")
             table.to_parquet(temporary, index=False)
         else:
-            compression: Any = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}.get(file.suffix.lower())
-            told: Any = {"sep": form.between(file), "encoding": form.encoding, "decimal": form.decimal}
-            table.to_csv(temporary, index=False, compression=compression, **told)
+            table.to_csv(
+                temporary,
+                index=False,
+                compression={".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}.get(file.suffix.lower()),
+                sep=csv_format.delimiter(file),
+                encoding=csv_format.encoding,
+                decimal=csv_format.decimal,
+            )
 
 
 def check_table_name(path: str) -> None:
-    """Before long work: is this the name of a table?"""
-    if kind_of(path) == "parquet":
+    """Check, before long work, that a table of this name can be written."""
+    if table_kind(path) == "parquet":
         need_extra("pyarrow", "writing Parquet")
 
 
-def pick(given: Sequence[str] | None, columns: Sequence[str], option: str) -> list[str]:
-    """The columns an option names, repeated or separated by commas; a column's own comma is understood."""
-    found: list[str] = []
-    for name in given or ():
-        parts = [name] if name in columns else [part.strip() for part in name.split(",")]
-        for part in parts:
-            if part not in columns:
-                other = next((mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]), None)
-                hint = f" Is it separated by {other!r}? Say --separator {other!r}." if other else ""
-                raise InputError(f"{option} {part}: there is no such column; the table has {shown(columns)}.{hint}")
-            if part not in found:
-                found.append(part)
-    return found
-
-
-def shown(names: Sequence[Any], most: int = 20) -> str:
-    """A list in words, cut when it is long."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+def is_text(column: pd.Series) -> bool:
+    """Return whether a column holds texts, and nothing else but missing values."""
+    return bool(pd.api.types.infer_dtype(column, skipna=True) == "string")
 
 
 def _check_memory(file: Path, kind: str) -> None:
-    """Refuse what would not fit, before the machine is brought to its knees."""
-    try:  # "free" would leave out what the system lends to its file cache
+    """Refuse a table that does not fit into memory, before the machine runs out of it."""
+    try:  # MemAvailable counts what the system lends to its file cache, MemFree does not
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
-    except (OSError, StopIteration, ValueError):  # not known on this system
+    except (OSError, StopIteration, ValueError):  # unknown on this system
         return
-    times = PARQUET_IN_MEMORY if kind == "parquet" or file.suffix.lower() in COMPRESSED else CSV_IN_MEMORY
-    needed = times * file.stat().st_size
-    if needed > max(free, 1 << 30):
+    is_compressed = kind == "parquet" or file.suffix.lower() in COMPRESSED
+    size = file.stat().st_size
+    required = (COMPRESSED_MEMORY_FACTOR if is_compressed else CSV_MEMORY_FACTOR) * size
+    if required > max(free, MIN_MEMORY_LIMIT):
         raise InputError(
-            f"{file}: {file.stat().st_size / 1e9:.1f} GB would take about {needed / 1e9:.0f} GB of memory, "
-            f"{free / 1e9:.1f} GB are free; keep only the columns and rows that are needed."
+            f"{file}: reading its {size / 1e9:.1f} GB takes about {required / 1e9:.0f} GB of memory, and "
+            f"{free / 1e9:.1f} GB are free; keep only the columns and rows that you need."
         )
 
 
-def _header(file: Path, form: Format) -> list[str]:
-    """Names as written: pandas would rename repeated ones without a word."""
-    told: Any = {"encoding": form.encoding, "sep": form.between(file)}
+# -- CSV ------------------------------------------------------------------------------------------------------
+def _pandas_csv(file: Path, csv_format: CsvFormat, dtype: Any = str, **options: Any) -> pd.DataFrame:
+    """Call `pandas.read_csv`; its errors become one line about the file."""
     try:
-        line = pd.read_csv(file, header=None, nrows=1, dtype=str, na_filter=False, **told)
+        return pd.read_csv(file, dtype=dtype, encoding=csv_format.encoding, sep=csv_format.delimiter(file), **options)
     except pd.errors.EmptyDataError:
         raise InputError(f"{file}: the file is empty.") from None
     except UnicodeError:
-        raise InputError(f"{file}: is not {form.encoding}; say its --encoding, e.g. latin-1.") from None
-    except UNREADABLE as error:
-        raise InputError(f"{file}: cannot be read as CSV ({error}).") from None
-    return _once(file, [str(name) for name in line.iloc[0]])
-
-
-def _once(file: Path, names: list[str]) -> list[str]:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{file}: column {twice[0]!r} is there {names.count(twice[0])} times; rename one.")
-    return names
+        raise InputError(
+            f"{file}: is not encoded in {csv_format.encoding}; give its encoding, such as --encoding latin-1."
+        ) from None
+    except CSV_ERRORS as error:
+        raise InputError(f"{file}: cannot be read as CSV ({str(error).strip()}).") from None
 
 
 def _read_csv(
     file: Path,
     columns: Sequence[str] | None,
     texts: Collection[str],
-    people: Collection[str],
+    labels: Collection[str],
     verbatim: bool,
-    form: Format,
+    csv_format: CsvFormat,
 ) -> pd.DataFrame:
-    """people : columns of labels and groups, in which "NA" is missing as it is in numbers."""
-    names = _header(file, form)
-    _check_columns(file, columns, names)
-    wanted = names if columns is None else list(columns)
-    try:
-        table = pd.read_csv(  # all columns: given usecols, pandas passes over lines that are too long without a word
-            file,
-            dtype=str if verbatim else {name: str for name in (*texts, *people) if name in wanted},
-            na_filter=not verbatim,
-            encoding=form.encoding,
-            sep=form.between(file),
-            decimal=form.decimal,
-            low_memory=False,
-        )
-    except UnicodeError:
-        raise InputError(f"{file}: is not {form.encoding} throughout; say its --encoding, e.g. latin-1.") from None
-    except UNREADABLE as error:
-        raise InputError(f"{file}: cannot be read as CSV ({str(error).strip()}).") from None
-    if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
-        raise InputError(f"{file}: its lines have more fields than the header has names ({len(names)}).")
-    table = table.set_axis(names, axis=1)
-    if not verbatim and table[names[-1]].isna().any():
-        _check_lengths(file, len(names), form)
-    return table[wanted] if verbatim else _with_words(file, table, [n for n in wanted if n not in people], form)[wanted]
+    """Read a CSV file. labels : columns of labels and groups, in which "NA" is missing as it is in numbers."""
+    header = read_header(str(file), csv_format)
+    selection = _select(file, columns, header)
+    table = _pandas_csv(  # all columns: with usecols, pandas silently skips lines that are too long
+        file,
+        csv_format,
+        dtype=str if verbatim else {name: str for name in (*texts, *labels) if name in selection},
+        na_filter=not verbatim,
+        decimal=csv_format.decimal,
+        low_memory=False,
+    )
+    if len(table.columns) != len(header) or not isinstance(table.index, pd.RangeIndex):
+        raise InputError(f"{file}: its rows have more cells than the header ({len(header)}); is a column name missing?")
+    table = table.set_axis(header, axis=1)
+    if verbatim:
+        return table[selection]
+    if table[header[-1]].isna().any():
+        _check_last_line(file, len(header), csv_format)
+    features = [name for name in selection if name not in labels]
+    return _restore_words(file, table, features, csv_format)[selection]
 
 
-def _with_words(file: Path, table: pd.DataFrame, columns: Sequence[str], form: Format) -> pd.DataFrame:
-    """In features that are texts "NA", "None" and "null" are words; only an empty cell is missing."""
-    holed = [name for name in columns if table[name].isna().any()]
-    holed = [name for name in holed if pd.api.types.infer_dtype(table[name], skipna=True) == "string"]
-    if not holed:
+def _restore_words(file: Path, table: pd.DataFrame, columns: Sequence[str], csv_format: CsvFormat) -> pd.DataFrame:
+    """Read "NA", "None" and "null" as words in columns of texts; only an empty cell is missing."""
+    incomplete = [name for name in columns if table[name].isna().any() and is_text(table[name])]
+    if not incomplete:
         return table
-    told: Any = {"encoding": form.encoding, "sep": form.between(file)}
-    places = sorted(table.columns.get_loc(name) for name in holed)  # by place: pandas gives nameless ones a name
-    words = pd.read_csv(file, usecols=places, dtype=str, keep_default_na=False, na_values=[""], **told)
-    return table.assign(**{table.columns[place]: words.iloc[:, k] for k, place in enumerate(places)})
+    positions = sorted(table.columns.get_loc(name) for name in incomplete)  # pandas renames columns without a name
+    words = _pandas_csv(file, csv_format, usecols=positions, keep_default_na=False, na_values=[""])
+    return table.assign(**{table.columns[position]: words.iloc[:, k] for k, position in enumerate(positions)})
 
 
-def _check_lengths(file: Path, n: int, form: Format) -> None:
-    """pandas fills up lines that are too short; where the last one is, the file was cut off."""
-    opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(file.suffix.lower(), open)
+def _check_last_line(file: Path, n_columns: int, csv_format: CsvFormat) -> None:
+    """Refuse a file that was cut off: its last line is too short, and pandas fills it up silently."""
+    open_file: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(file.suffix.lower(), open)
     try:
-        with opened(file, "rt", encoding=form.encoding, newline="") as handle:
-            reader = csv.reader(handle, delimiter=form.between(file))
-            line, cells = 0, n
+        with open_file(file, "rt", encoding=csv_format.encoding, newline="") as handle:
+            reader = csv.reader(handle, delimiter=csv_format.delimiter(file))
+            last_line, n_cells = 0, n_columns
             for row in reader:
                 if len(row) > 1 or (row and row[0].strip()):
-                    line, cells = reader.line_num, len(row)
+                    last_line, n_cells = reader.line_num, len(row)
     except csv.Error:
         return  # cells larger than the csv module takes: pandas has read them
-    if cells < n:
-        raise InputError(f"{file}: line {line}, the last, has {cells} cells, the header {n}; is the file complete?")
+    if n_cells < n_columns:
+        raise InputError(
+            f"{file}: the last line ({last_line}) has {n_cells} cells, the header has {n_columns}; is the file "
+            "complete?"
+        )
 
 
-def _settled(column: pd.Series, form: Format) -> pd.Series:
-    """Labels and groups: texts that are numbers or truth values as such, if no two of them become one."""
+def _convert_names(column: pd.Series, csv_format: CsvFormat) -> pd.Series:
+    """Return labels or groups as numbers or truth values, if all their texts are such and stay different."""
     if pd.api.types.is_float_dtype(column.dtype) and (column.dropna() % 1 == 0).all():
         return column if column.isna().any() else column.astype(np.int64)
-    if pd.api.types.infer_dtype(column, skipna=True) != "string":
+    if not is_text(column):
         return column
     texts = column.dropna().unique().tolist()
     try:
-        values: dict[str, Any] = {text: _number(text.strip().replace(form.decimal, ".")) for text in texts}
+        values: dict[str, Any] = {text: _parse_number(text.strip().replace(csv_format.decimal, ".")) for text in texts}
     except ValueError:
-        values = {word: word.lower() == "true" for word in ("True", "False", "TRUE", "FALSE", "true", "false")}
+        values = dict(TRUTH_VALUES)
         if not set(texts) <= set(values):
             return column
-    if len({values[text] for text in texts}) < len(texts):
-        return column
     numbers = [values[text] for text in texts]
+    if len(set(numbers)) < len(texts):
+        return column
     if not any(isinstance(value, bool) for value in numbers) and all(value == int(value) for value in numbers):
         values = {text: int(value) for text, value in values.items()}
-    found = [values.get(text, np.nan) for text in column.tolist()]
-    return pd.Series(found, index=column.index, name=column.name, dtype=object if column.isna().any() else None)
+    converted = [values.get(text, np.nan) for text in column.tolist()]
+    return pd.Series(converted, index=column.index, name=column.name, dtype=object if column.isna().any() else None)
 
 
-def _number(text: str) -> float:
-    """A number written in the usual way; codes such as 007 or 1_0 are none."""
+def _parse_number(text: str) -> float:
+    """Return a number written in the usual way; codes such as 007 or 1_0 raise a ValueError."""
     if not re.fullmatch(r"[+-]?(0|[1-9]\d*)(\.\d+)?", text):
         raise ValueError(text)
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
 
 
-def _parquet(file: Path) -> Any:
+# -- Parquet --------------------------------------------------------------------------------------------------
+def _open_parquet(file: Path) -> Any:
     parquet = need_extra("pyarrow.parquet", "reading Parquet")
     try:
         return parquet.ParquetFile(file)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise InputError(f"{file}: cannot be read as Parquet ({str(error).splitlines()[0]}).") from None
+    except (OSError, ValueError) as error:  # the errors of pyarrow are ValueErrors
+        raise _parquet_error(file, error) from None
 
 
-def _read_parquet(file: Path, columns: Sequence[str] | None, plain: Collection[str]) -> pd.DataFrame:
-    """plain : columns that must not hold lists."""
-    names = columns_of(str(file))
-    _check_columns(file, columns, names)
-    wanted, types = names if columns is None else list(columns), need_extra("pyarrow.types", "reading Parquet")
-    opened = _parquet(file)
-    for name in plain:
-        if types.is_nested(opened.schema_arrow.field(name).type):
-            raise InputError(f"{file}: column {name!r} holds lists; needs one value in each row.")
-    try:  # without pandas' own notes on the file, which may make a column an index
-        return opened.read(columns=wanted).to_pandas(ignore_metadata=True)[wanted]
+def _read_parquet(file: Path, columns: Sequence[str] | None, labels: Collection[str]) -> pd.DataFrame:
+    """Read a Parquet file. labels : columns that must not hold lists."""
+    selection = _select(file, columns, read_header(str(file)))
+    types, parquet_file = need_extra("pyarrow.types", "reading Parquet"), _open_parquet(file)
+    for name in labels:
+        if types.is_nested(parquet_file.schema_arrow.field(name).type):
+            raise InputError(f"{file}: column {name!r} holds lists; it must hold one value in each row.")
+    try:  # without the metadata of pandas, which may make a column an index
+        return parquet_file.read(columns=selection).to_pandas(ignore_metadata=True)[selection]
     except (OSError, ValueError) as error:
-        raise InputError(f"{file}: cannot be read as Parquet ({str(error).splitlines()[0]}).") from None
+        raise _parquet_error(file, error) from None
 
 
-def _check_columns(file: Path, wanted: Sequence[str] | None, names: Sequence[str]) -> None:
-    absent = [name for name in wanted or () if name not in names]
+def _parquet_error(file: Path, error: Exception) -> InputError:
+    return InputError(f"{file}: cannot be read as Parquet ({str(error).splitlines()[0]}).")
+
+
+def _select(file: Path, columns: Sequence[str] | None, header: Sequence[str]) -> list[str]:
+    """Return the columns to read, after checking that they exist."""
+    absent = [name for name in columns or () if name not in header]
     if absent:
-        raise InputError(f"{file}: has no column {shown(absent)}; it has {shown(names)}.")
+        raise InputError(f"{file}: has no column {join_names(absent)}; it has {join_names(header)}.")
+    return list(header if columns is None else columns)

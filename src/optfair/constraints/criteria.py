@@ -1,4 +1,4 @@
-"""What a user can ask for: gap criteria, the ratio rule, minimum rates, and rows of their own.
+"""Describe what a user can ask for: gap criteria, the ratio rule, minimum rates, and rows of their own.
 
 These are plain descriptions; `optfair.constraints.rows` turns a list of them into one matrix.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from optfair.errors import NotLinearError
+from optfair.utils.checks import check_choice, check_number
 
 CRITERIA = {
     "dp": "demographic_parity",
@@ -35,13 +37,13 @@ DEFAULT_TOLERANCE = 0.01
 
 
 def short_name(criterion: object) -> str:
-    """The short name of a criterion given by its short or long name."""
+    """Return the short name of a criterion that is given by its short or long name."""
     if isinstance(criterion, str):
         name = criterion.strip().lower().replace("-", "_").replace(" ", "_")
         if name in _SHORT:
             return _SHORT[name]
         if name in _NOT_LINEAR:
-            raise ValueError(
+            raise NotLinearError(
                 f"criterion={criterion!r}: predictive values divide by the rule's own predictions, so they are "
                 "not linear in the confusion tensor and cannot be constrained here."
             )
@@ -51,32 +53,32 @@ def short_name(criterion: object) -> str:
     )
 
 
-def _check_fraction(name: str, value: object, *, low_open: bool = False) -> float:
-    rule = "a number in (0, 1]" if low_open else "a number in [0, 1]"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, np.number)):
-        raise ValueError(f"{name}={value!r}: must be {rule}.")
-    number = float(value)
-    if not (0 <= number <= 1) or (low_open and number == 0):
-        raise ValueError(f"{name}={value!r}: must be {rule}.")
-    return number
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, choices))}.")
-
-
 @dataclass(frozen=True)
 class Constraint:
-    """``|rate of a group − reference rate| ≤ tolerance`` for every group, outcome and (for eo) true class.
+    """Bound the gap between the rate of every group and a reference rate.
 
-    criterion : "dp", "eop", "eo", "meo", "oae" or the long name.
-    tolerance : the bound on each gap, in [0, 1]; or a mapping group → bound (reference "overall" only; groups that it
-        does not name are not constrained).
-    reference : "overall" compares each group with everybody, "pairwise" every two groups.
-    outcomes : restrict the criterion to these predicted classes (default: all of them).
-    attributes : with groups given as a MultiIndex: "intersections" (default), "marginals", "both", or a list
-        of attribute names, each constrained on its own.
+    ``|rate of a group − reference rate| ≤ tolerance`` for every group, predicted class and (for "eo") true class.
+
+    Parameters
+    ----------
+    criterion : str
+        "dp", "eop", "eo", "meo", "oae", or the long name of one of these.
+    tolerance : float or mapping from group to float, default 0.01
+        Bound on each gap, in [0, 1]. A mapping bounds the groups it names and leaves the others free; it needs
+        ``reference="overall"``.
+    reference : {"overall", "pairwise"}, default "overall"
+        Compare each group with everybody, or every two groups with each other.
+    outcomes : sequence of class labels, optional
+        Predicted classes that the criterion speaks of; all classes by default.
+    attributes : str or sequence of attribute names, default "intersections"
+        With groups of several attributes: constrain their "intersections", their "marginals", "both", or each of the
+        attributes that are named.
+
+    Examples
+    --------
+    >>> from optfair import Constraint
+    >>> Constraint("equalized_odds", 0.05)
+    Constraint(criterion='eo', tolerance=0.05, reference='overall', outcomes=None, attributes='intersections')
     """
 
     criterion: str
@@ -87,25 +89,48 @@ class Constraint:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", short_name(self.criterion))
-        _check_choice("reference", self.reference, REFERENCES)
+        _check_outcomes_of_accuracy(self.criterion, self.outcomes)
+        check_choice("reference", self.reference, REFERENCES)
         if isinstance(self.tolerance, Mapping):
             if self.reference != "overall":
                 raise ValueError("tolerance: a tolerance per group needs reference='overall'.")
             if not self.tolerance:
                 raise ValueError("tolerance: the mapping is empty; give at least one group its tolerance.")
-            checked = {g: _check_fraction(f"tolerance[{g!r}]", t) for g, t in self.tolerance.items()}
-            object.__setattr__(self, "tolerance", checked)
+            bounds = {g: check_number(f"tolerance[{g!r}]", t, "[0, 1]") for g, t in self.tolerance.items()}
+            object.__setattr__(self, "tolerance", bounds)
         else:
-            object.__setattr__(self, "tolerance", _check_fraction("tolerance", self.tolerance))
-        if self.criterion == "oae" and self.outcomes is not None:
-            raise ValueError("outcomes: overall accuracy equality speaks of all classes; leave outcomes=None.")
+            object.__setattr__(self, "tolerance", check_number("tolerance", self.tolerance, "[0, 1]"))
+
+    @property
+    def strictest(self) -> float:
+        """The tolerance, or the smallest of a mapping."""
+        return min(self.tolerance.values()) if isinstance(self.tolerance, Mapping) else float(self.tolerance)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """``rate_a ≥ minimum · rate_b`` for every ordered pair of groups (the 80 % rule: ``Ratio("dp", 0.8)``).
+    """Bound the ratio between the rates of two groups from below; ``Ratio("dp", 0.8)`` is the 80 % rule.
 
-    With ``reference="overall"`` each group is compared with everybody, which is a weaker rule.
+    ``rate of a ≥ minimum · rate of b`` for every ordered pair of groups.
+
+    Parameters
+    ----------
+    criterion : str
+        "dp", "eop", "eo" or "oae", or the long name of one of these.
+    minimum : float, default 0.8
+        Smallest ratio allowed, in (0, 1].
+    reference : {"pairwise", "overall"}, default "pairwise"
+        Compare every two groups, or each group with everybody, which is a weaker rule.
+    outcomes : sequence of class labels, optional
+        Predicted classes that the rule speaks of, such as the favourable one; all classes by default.
+    attributes : str or sequence of attribute names, default "intersections"
+        See `Constraint`.
+
+    Examples
+    --------
+    >>> from optfair import Ratio
+    >>> Ratio("dp", 0.8, outcomes=["hired"]).minimum
+    0.8
     """
 
     criterion: str
@@ -118,17 +143,33 @@ class Ratio:
         object.__setattr__(self, "criterion", short_name(self.criterion))
         if self.criterion == "meo":
             raise ValueError("criterion='meo': the ratio rule compares single rates; use dp, eop, eo or oae.")
-        if self.criterion == "oae" and self.outcomes is not None:
-            raise ValueError("outcomes: overall accuracy equality speaks of all classes; leave outcomes=None.")
-        object.__setattr__(self, "minimum", _check_fraction("minimum", self.minimum, low_open=True))
-        _check_choice("reference", self.reference, REFERENCES)
+        _check_outcomes_of_accuracy(self.criterion, self.outcomes)
+        object.__setattr__(self, "minimum", check_number("minimum", self.minimum, "(0, 1]"))
+        check_choice("reference", self.reference, REFERENCES)
 
 
 @dataclass(frozen=True)
 class MinimumRate:
-    """``rate ≥ minimum`` for every group (``by="group"``) or for everybody together (``by="overall"``).
+    """Bound a rate from below, for every group or for everybody together.
 
-    rate : "recall" P(Ŷ=j | Y=j) for each class j, "selection" P(Ŷ=j) for each j, or "accuracy" P(Ŷ=Y).
+    Parameters
+    ----------
+    rate : {"recall", "selection", "accuracy"}
+        P(Ŷ=j | Y=j) of each class j, P(Ŷ=j) of each class j, or P(Ŷ=Y).
+    minimum : float
+        Smallest rate allowed, in [0, 1].
+    by : {"group", "overall"}, default "group"
+        Bound the rate of every group, or of everybody together.
+    outcomes : sequence of class labels, optional
+        Classes j that are meant; all classes by default.
+    attributes : str or sequence of attribute names, default "intersections"
+        See `Constraint`.
+
+    Examples
+    --------
+    >>> from optfair import MinimumRate
+    >>> MinimumRate("recall", 0.5, outcomes=["high"]).by
+    'group'
     """
 
     rate: str
@@ -138,20 +179,43 @@ class MinimumRate:
     attributes: str | Sequence[Hashable] = "intersections"
 
     def __post_init__(self) -> None:
-        _check_choice("rate", self.rate, RATES)
-        object.__setattr__(self, "minimum", _check_fraction("minimum", self.minimum))
-        _check_choice("by", self.by, ("group", "overall"))
+        check_choice("rate", self.rate, RATES)
+        object.__setattr__(self, "minimum", check_number("minimum", self.minimum, "[0, 1]"))
+        check_choice("by", self.by, ("group", "overall"))
         if self.rate == "accuracy" and self.outcomes is not None:
             raise ValueError("outcomes: accuracy speaks of all classes; leave outcomes=None.")
 
 
+def _check_outcomes_of_accuracy(criterion: str, outcomes: Sequence[Hashable] | None) -> None:
+    if criterion == "oae" and outcomes is not None:
+        raise ValueError("outcomes: overall accuracy equality speaks of all classes; leave outcomes=None.")
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A user's own rows: ``lower ≤ D · vec(J) ≤ upper``, ``J[a, i, j] = P(A=a, Y=i, Ŷ=j)``.
+    """Constrain the joint confusion tensor by rows of your own.
 
-    D : (K, n_groups, n_classes, n_classes), or (K, n_groups·n_classes²) dense or sparse.
-    lower, upper : numbers or (K,) arrays; −inf and +inf leave a side open.
-    names : K names for tables and messages (default "row 0", "row 1", ...).
+    ``lower ≤ D · vec(J) ≤ upper`` with ``J[a, i, j] = P(A=a, Y=i, Ŷ=j)``.
+
+    Parameters
+    ----------
+    D : array or sparse matrix of shape (K, n_groups, n_classes, n_classes) or (K, n_groups * n_classes ** 2)
+        One row per constraint.
+    lower : float or array of shape (K,), default -inf
+        Lower bounds; −inf leaves a side open.
+    upper : float or array of shape (K,), default inf
+        Upper bounds; +inf leaves a side open.
+    names : sequence of str, optional
+        Names of the rows in tables and messages; "row 0", "row 1", ... by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optfair import Rows
+    >>> third_class = np.zeros((1, 2, 3, 3))
+    >>> third_class[0, :, :, 2] = 1  # P(Ŷ=2), of everybody
+    >>> Rows(third_class, upper=0.25, names=["third class"]).names
+    ['third class']
     """
 
     D: Any
@@ -173,13 +237,7 @@ class Rows:
             raise ValueError("Rows: D has no rows.")
         if not np.isfinite(flat.data).all():
             raise ValueError("Rows: D holds NaN or infinite entries.")
-        bounds = []
-        for side, value in (("lower", self.lower), ("upper", self.upper)):
-            bound = np.asarray(value, dtype=float)
-            if bound.shape not in ((), (k,)):
-                raise ValueError(f"Rows: {side} has shape {bound.shape}; expected a number or ({k},).")
-            bounds.append(np.broadcast_to(bound, (k,)).copy())
-        lower, upper = bounds
+        lower, upper = (_check_bound(side, getattr(self, side), k) for side in ("lower", "upper"))
         if np.isnan(lower).any() or np.isnan(upper).any() or (lower > upper).any():
             raise ValueError("Rows: every lower bound must be a number at most its upper bound.")
         if (np.isinf(lower) & np.isinf(upper)).any():
@@ -189,6 +247,14 @@ class Rows:
             raise ValueError(f"Rows: {len(names)} names for {k} rows.")
         for field, value in (("D", flat), ("lower", lower), ("upper", upper), ("names", names)):
             object.__setattr__(self, field, value)
+
+
+def _check_bound(side: str, value: Any, k: int) -> np.ndarray:
+    """Return one bound per row, (k,)."""
+    bound = np.asarray(value, dtype=float)
+    if bound.shape not in ((), (k,)):
+        raise ValueError(f"Rows: {side} has shape {bound.shape}; expected a number or ({k},).")
+    return np.broadcast_to(bound, (k,)).copy()
 
 
 AnyConstraint = Constraint | Ratio | MinimumRate | Rows
@@ -201,12 +267,13 @@ def as_constraints(
     outcomes: Sequence[Hashable] | None = None,
     attributes: str | Sequence[Hashable] | None = None,
 ) -> list[AnyConstraint]:
-    """The list of constraints that a ``criterion`` argument stands for.
+    """Return the list of constraints that a ``criterion`` argument stands for.
 
-    tolerance, reference, outcomes and attributes complete criteria given by name; an object says all of its own.
+    tolerance, reference, outcomes and attributes complete criteria given by name (None: unsaid); an object says all of
+    its own.
     """
-    said = {"tolerance": tolerance, "reference": reference, "outcomes": outcomes, "attributes": attributes}
-    options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    arguments = {"tolerance": tolerance, "reference": reference, "outcomes": outcomes, "attributes": attributes}
+    options: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(criterion, (str, AnyConstraint)) or not isinstance(criterion, Iterable):
         items: list[Any] = [criterion]
     else:

@@ -1,6 +1,7 @@
-"""A file over HTTP, into a .part that a later call, or another process, goes on with.
+"""Download a file over HTTP into a .part file, which a later call or another process can continue.
 
-<name>.part is locked by whoever writes it; <name>.part.json beside it says of which version of the remote file it is.
+The process that writes <name>.part holds a lock on it. <name>.part.json records which version of the remote file the
+.part belongs to.
 """
 
 from __future__ import annotations
@@ -18,38 +19,46 @@ from typing import Any, BinaryIO
 from urllib import request
 from urllib.error import HTTPError, URLError
 
-from optfair.datasets.dataset import SourceFile
+from optfair.datasets.schema import SourceFile
 from optfair.errors import need_extra
-from optfair.files import write_atomically
+from optfair.utils.files import write_atomically
 
 try:
     import fcntl
-except ImportError:  # Windows: two processes that download the same file at once are not kept apart there
+except ImportError:  # Windows has no such locks: two processes that download the same file there are not separated
     fcntl = None  # type: ignore[assignment]
 
 TIMEOUT = 30.0  # seconds without a byte
-ATTEMPTS = 4
-WAIT = 1.0  # seconds before the second attempt, doubled before each further one
-PASSING = {408, 425, 429, 500, 502, 503, 504}  # what a server may answer differently in a second
+MAX_ATTEMPTS = 4  # with the waits below, a server has 7 s to recover
+FIRST_WAIT = 1.0  # seconds before the second attempt, doubled before each further one
+TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504}  # the server may answer differently a second later
+BLOCK_BYTES = 1 << 18
 
 
-class Failed(Exception):
-    """A download that failed; ``again`` where another attempt may succeed, ``kept`` says what is there already."""
+class DownloadError(Exception):
+    """A download that failed.
 
-    def __init__(self, reason: str, again: bool = False, kept: str = "") -> None:
+    reason : the cause. retry : whether another attempt may succeed. resume_hint : which bytes the next call can use.
+    """
+
+    def __init__(self, reason: str, retry: bool = False, resume_hint: str = "") -> None:
         super().__init__(reason)
-        self.again, self.kept = again, kept
+        self.reason, self.retry, self.resume_hint = reason, retry, resume_hint
 
 
-def beside(path: Path, suffix: str) -> Path:
+def append_suffix(path: Path, suffix: str) -> Path:
+    """Return the path with a suffix appended to its name."""
     return path.with_name(path.name + suffix)
 
 
 @contextmanager
-def locked(part: Path, waiting: str) -> Iterator[BinaryIO]:
-    """The .part, open, and ours alone until the block ends; removed then if it is empty."""
+def locked(part: Path, notice: str) -> Iterator[BinaryIO]:
+    """Open the .part and lock it until the block ends; remove it then if it is empty.
 
-    def still_there() -> bool:
+    notice : printed on stderr if another process holds the lock; "" prints nothing.
+    """
+
+    def is_current() -> bool:
         with suppress(FileNotFoundError):
             return os.path.samestat(part.stat(), os.fstat(handle.fileno()))
         return False
@@ -60,120 +69,140 @@ def locked(part: Path, waiting: str) -> Iterator[BinaryIO]:
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    if waiting:
-                        print(waiting, file=sys.stderr)
+                    if notice:
+                        print(notice, file=sys.stderr)
                     fcntl.flock(handle, fcntl.LOCK_EX)
-                except OSError:  # some file systems of clusters know no locks
+                except OSError:  # some file systems of clusters have no locks
                     pass
-            if not still_there():  # renamed or removed while we waited: this is no longer the .part
+            if not is_current():  # renamed or removed during the wait: this is no longer the .part
                 continue
             try:
                 yield handle
             finally:
-                if not handle.closed and still_there() and os.fstat(handle.fileno()).st_size == 0:
-                    with suppress(OSError):  # Windows does not remove what is open
+                if not handle.closed and is_current() and os.fstat(handle.fileno()).st_size == 0:
+                    with suppress(OSError):  # Windows does not remove an open file
                         part.unlink()
-                        beside(part, ".json").unlink(missing_ok=True)
+                        append_suffix(part, ".json").unlink(missing_ok=True)
             return
 
 
-def fetch(file: SourceFile, handle: BinaryIO, part: Path, shown: bool) -> None:
-    """Fetch what is missing in the .part, in a few attempts."""
-    for attempt in range(ATTEMPTS):
+def fetch(file: SourceFile, handle: BinaryIO, part: Path, progress: bool) -> None:
+    """Fetch the bytes that the .part lacks, in at most `MAX_ATTEMPTS` attempts."""
+    for attempt in range(MAX_ATTEMPTS):
         try:
-            return _attempt(file, handle, beside(part, ".json"), shown)
-        except Failed as error:
-            if not error.again or attempt == ATTEMPTS - 1:
-                size = handle.seek(0, os.SEEK_END) if _state(file, beside(part, ".json")) else 0
-                kept = f"The {size:,} bytes in {part} are kept: calling again continues from there." if size else ""
-                raise Failed(str(error), kept=kept) from error.__cause__
-            time.sleep(WAIT * 2**attempt)
+            return _attempt(file, handle, append_suffix(part, ".json"), progress)
+        except DownloadError as error:
+            if not error.retry or attempt == MAX_ATTEMPTS - 1:
+                size = handle.seek(0, os.SEEK_END) if _state(file, append_suffix(part, ".json")) else 0
+                hint = f"The {size:,} bytes in {part} are kept: calling again continues from there." if size else ""
+                raise DownloadError(error.reason, resume_hint=hint) from error.__cause__
+            time.sleep(FIRST_WAIT * 2**attempt)
 
 
-def _attempt(file: SourceFile, handle: BinaryIO, memo: Path, shown: bool) -> None:
-    """One attempt: the bytes that the .part has not, if they are still of the same remote file; else all of them."""
-    from optfair import __version__
-
-    state = _state(file, memo)
+def _attempt(file: SourceFile, handle: BinaryIO, state_file: Path, progress: bool) -> None:
+    """Fetch the bytes that the .part lacks if they are of the same remote file, else all bytes."""
+    state = _state(file, state_file)
     received = handle.seek(0, os.SEEK_END) if state else 0
     if received and received == state["size"]:
-        return  # cut off between its last byte and its name
-    ask = request.Request(str(file.url), headers={"User-Agent": f"optfair/{__version__}"})
+        return  # interrupted between the last byte and the renaming
+    with _open(file, handle, state, received) as response:
+        if response.headers.get_content_type() == "text/html" and not file.name.lower().endswith((".html", ".htm")):
+            raise DownloadError(
+                f"{file.url} returned a web page (a confirmation, a login or a quota notice) instead of the file"
+            )
+        if response.status == 200:
+            received = 0
+            # Before the state is written: a process killed in between leaves no byte that counts for the new version.
+            handle.truncate(0)
+            state = {"url": file.url, "validator": _validator(response.headers), "size": response.length}
+            write_atomically(state_file, json.dumps(state).encode())
+        elif response.status != 206 or not received:
+            raise DownloadError(f"{file.url} could not be reached (HTTP {response.status} {response.reason})")
+        size = state["size"] if response.length is None else received + response.length
+        if response.status == 206 and not _continues(response.headers, state, received, size):
+            handle.truncate(0)
+            raise DownloadError(f"{file.url} has changed since the download began", retry=True)
+        handle.seek(received)
+        received = _copy(file, response, handle, received, size, progress)
+    if size is not None and received != size:
+        raise DownloadError(f"{file.url} was interrupted after {received:,} of {size:,} bytes", retry=True)
+    if not received:
+        raise DownloadError(f"{file.url} is empty", retry=True)
+
+
+def _open(file: SourceFile, handle: BinaryIO, state: dict[str, Any], received: int) -> Any:
+    """Return the response to a request for the bytes from `received` on."""
+    from optfair import __version__
+
+    message = request.Request(str(file.url), headers={"User-Agent": f"optfair/{__version__}"})
     if received:
-        ask.add_header("Range", f"bytes={received}-")
+        message.add_header("Range", f"bytes={received}-")
         if state["validator"]:
-            ask.add_header("If-Range", state["validator"])
+            message.add_header("If-Range", state["validator"])
     try:
-        response = _opener().open(ask, timeout=TIMEOUT)
+        return _opener().open(message, timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
         if error.code == 416 and received:
             handle.truncate(0)
-            raise Failed(f"{file.url} has changed meanwhile", again=True) from error
+            raise DownloadError(f"{file.url} has changed since the download began", retry=True) from error
         reason = f"{file.url} could not be reached (HTTP {error.code} {error.reason})"
-        raise Failed(reason, again=error.code in PASSING) from error
+        raise DownloadError(reason, retry=error.code in TRANSIENT_STATUSES) from error
     except (OSError, HTTPException) as error:
-        offline = isinstance(error, URLError) and not received  # is told at once; what has begun is tried again
+        # Without a network the first request fails at once. A download that has begun is worth further attempts.
+        offline = isinstance(error, URLError) and not received
         reason = f"{file.url} could not be reached ({getattr(error, 'reason', error)})"
-        raise Failed(reason, again=not offline) from error
-    with response:
-        if response.headers.get_content_type() == "text/html" and not file.name.lower().endswith((".html", ".htm")):
-            raise Failed(f"{file.url} answered with a web page (to confirm, to log in, a quota?) instead of the file")
-        if response.status == 200:
-            received = 0
-            handle.truncate(0)  # before the state is written: killed in between, no byte is taken for the new version
-            state = {"url": file.url, "validator": _validator(response.headers), "size": response.length}
-            write_atomically(memo, json.dumps(state).encode())
-        elif response.status != 206 or not received:
-            raise Failed(f"{file.url} could not be reached (HTTP {response.status} {response.reason})")
-        size = state["size"] if response.length is None else received + response.length
-        if response.status == 206 and not (
-            response.headers.get("Content-Range", "").startswith(f"bytes {received}-")
-            and state["validator"] == (_validator(response.headers) or state["validator"])
-            and size == (state["size"] or size)
-        ):  # a server that does not heed If-Range
-            handle.truncate(0)
-            raise Failed(f"{file.url} has changed meanwhile", again=True)
-        handle.seek(received)
-        with _bar(file.name, received, size, shown) as bar:
-            while True:
-                try:
-                    block = response.read1(1 << 18)  # what has come: little is lost if no more does
-                except (OSError, HTTPException) as error:
-                    raise Failed(f"{file.url} broke off after {received:,} bytes ({error})", again=True) from error
-                if not block:
-                    break
-                handle.write(block)
-                received += len(block)
-                if bar is not None:
-                    bar.update(len(block))
-        handle.flush()
-    if size is not None and received != size:
-        raise Failed(f"{file.url} broke off after {received:,} of {size:,} bytes", again=True)
-    if not received:
-        raise Failed(f"{file.url} is empty", again=True)
+        raise DownloadError(reason, retry=not offline) from error
 
 
-def _state(file: SourceFile, memo: Path) -> dict[str, Any]:
-    """What is known of the version in the .part: url, validator, size; empty where it cannot be continued."""
+def _continues(headers: Message, state: dict[str, Any], received: int, size: int | None) -> bool:
+    """Return whether a partial answer continues the .part; not every server respects If-Range."""
+    return (
+        headers.get("Content-Range", "").startswith(f"bytes {received}-")
+        and state["validator"] == (_validator(headers) or state["validator"])
+        and size == (state["size"] or size)
+    )
+
+
+def _copy(file: SourceFile, response: Any, handle: BinaryIO, received: int, size: int | None, progress: bool) -> int:
+    """Append the response to the .part and return the number of bytes that the .part then has."""
+    with _bar(file.name, received, size, progress) as bar:
+        while True:
+            try:
+                block = response.read1(BLOCK_BYTES)  # the bytes that have arrived: few are lost if no more follow
+            except (OSError, HTTPException) as error:
+                reason = f"{file.url} was interrupted after {received:,} bytes ({error})"
+                raise DownloadError(reason, retry=True) from error
+            if not block:
+                break
+            handle.write(block)
+            received += len(block)
+            if bar is not None:
+                bar.update(len(block))
+    handle.flush()
+    return received
+
+
+def _state(file: SourceFile, state_file: Path) -> dict[str, Any]:
+    """Return url, validator and size of the version in the .part; an empty dict where it cannot be continued."""
     try:
-        known = json.loads(memo.read_bytes())
-        state = {key: known[key] for key in ("url", "validator", "size")}
-        # Bytes of two versions must not meet: without a validator only a published checksum would tell.
+        record = json.loads(state_file.read_bytes())
+        state = {key: record[key] for key in ("url", "validator", "size")}
+        # Bytes of two versions must not mix: without a validator only a published checksum would detect it.
         return state if state["url"] == file.url and (state["validator"] or file.checksum) else {}
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         return {}
 
 
 def _validator(headers: Message) -> str | None:
-    """What If-Range may hold: an ETag that is not weak, or the date of the last change."""
+    """Return a value that If-Range may have: a strong ETag, or else the date of the last change."""
     etag = headers.get("ETag", "W/")
     return headers.get("Last-Modified") if etag.startswith("W/") else etag
 
 
-def _bar(name: str, received: int, size: int | None, shown: bool) -> Any:
-    """tqdm's bar; a line where there is no tqdm."""
-    if shown:
+def _bar(name: str, received: int, size: int | None, progress: bool) -> Any:
+    """Return a progress bar of tqdm; without tqdm, print a line."""
+    if progress:
         try:
             tqdm = need_extra("tqdm", "a progress bar").tqdm
             return tqdm(desc=name, initial=received, total=size, unit="B", unit_scale=True, leave=False)
@@ -183,7 +212,7 @@ def _bar(name: str, received: int, size: int | None, shown: bool) -> Any:
 
 
 class _Redirects(request.HTTPRedirectHandler):
-    """Those that do not leave https for http."""
+    """Follow redirects, but none that leaves https for http."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
@@ -192,10 +221,10 @@ class _Redirects(request.HTTPRedirectHandler):
 
 
 def _opener() -> request.OpenerDirector:
-    """urllib without ftp, to which a server could redirect."""
+    """Return an opener of urllib without ftp, to which a server could redirect."""
     opener = request.OpenerDirector()
-    web = [request.ProxyHandler(), request.UnknownHandler(), request.HTTPHandler(), request.HTTPSHandler()]
+    connections = [request.ProxyHandler(), request.UnknownHandler(), request.HTTPHandler(), request.HTTPSHandler()]
     answers = [request.HTTPDefaultErrorHandler(), _Redirects(), request.HTTPErrorProcessor()]
-    for handler in [*web, *answers]:
+    for handler in [*connections, *answers]:
         opener.add_handler(handler)
     return opener

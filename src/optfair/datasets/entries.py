@@ -1,17 +1,18 @@
-"""The data sets: what they are, where they come from, under which licence."""
+"""List the data sets of the catalogue: content, source, licence and files."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from optfair.datasets.dataset import Entry, SourceFile
+from optfair.datasets.schema import Entry, SourceFile
 
 _UCI: dict[str, Any] = {
     "licence": "CC BY 4.0",
     "page": "https://archive.ics.uci.edu/dataset/2/adult",
     "citation": (
         "Becker, B. and Kohavi, R. (1996). Adult [Dataset]. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C5XW20. Under https://creativecommons.org/licenses/by/4.0/; changed as told below."
+        "https://doi.org/10.24432/C5XW20. Under https://creativecommons.org/licenses/by/4.0/; modified as described "
+        "below."
     ),
 }
 _INEP: dict[str, Any] = {
@@ -48,14 +49,16 @@ CELEBA_ATTRIBUTES = (
 )  # fmt: skip
 _CELEBA_PAGE = "http://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 _DRIVE = "https://drive.usercontent.google.com/download?id={}&export=download&confirm=t"
-_CELEBA_TERMS = f"CelebA may be used for non-commercial research only; whoever loads it agrees to {_CELEBA_PAGE}."
-_CELEBA_BY_HAND = f"{_CELEBA_TERMS} There it is under Align&Cropped Images, and under Anno."
+_CELEBA_TERMS = (
+    f"CelebA may be used for non-commercial research only; loading it means agreeing to the terms at {_CELEBA_PAGE}."
+)
+_CELEBA_BY_HAND = f"{_CELEBA_TERMS} The files are listed there under Align&Cropped Images and under Anno."
 _TORCHVISION = "torchvision 0.29.2, datasets/celeba.py"
 
-_LIST = [
+_ENTRY_LIST = [
     Entry(
         name="adult",
-        title="Adult: income in the US census of 1994, prepared as the authors of the paper do",
+        title="Adult: income in the US census of 1994, prepared as by the authors of the paper",
         task="income above 50,000 dollars (2 classes)",
         groups="sex (2); or race: white, other (2); or sex × black, white (4)",
         people="48,842",
@@ -87,7 +90,7 @@ _LIST = [
             SourceFile(
                 "enem/microdados_enem_2020.zip",
                 url="https://download.inep.gov.br/microdados/microdados_enem_2020.zip",
-                by_hand="DADOS/MICRODADOS_ENEM_2020.csv out of it, as enem/MICRODADOS_ENEM_2020.csv, does as well.",
+                by_hand="Its member DADOS/MICRODADOS_ENEM_2020.csv alone, as enem/MICRODADOS_ENEM_2020.csv, is enough.",
                 unpacked="enem/MICRODADOS_ENEM_2020.csv",
             ),
         ),
@@ -207,8 +210,8 @@ _LIST = [
             SourceFile(
                 "utkface/UTKFace.tar.gz",
                 by_hand=(
-                    "UTKFace may be used for non-commercial research only: get 'Aligned&Cropped Faces' "
-                    "(UTKFace.tar.gz) at https://susanqq.github.io/UTKFace."
+                    "UTKFace may be used for non-commercial research only; 'Aligned&Cropped Faces' (UTKFace.tar.gz) is "
+                    "at https://susanqq.github.io/UTKFace."
                 ),
                 megabytes=107,
                 unpacked="utkface/UTKFace",
@@ -237,4 +240,4 @@ _LIST = [
         local_files=("compas/compas-scores-two-years.parquet",),
     ),
 ]
-ENTRIES = {entry.name: entry for entry in _LIST}
+ENTRIES = {entry.name: entry for entry in _ENTRY_LIST}

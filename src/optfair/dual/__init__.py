@@ -1,1 +1,1 @@
-"""The convex dual: kernel, solvers, certificate."""
+"""The convex dual: the posterior, the kernel, the problem and its solvers."""

@@ -1,4 +1,4 @@
-"""The exact linear program, for small n and as a referee.
+"""Solve the exact linear program, for small n and as a referee.
 
 max_h  mean_x Σ_j h_j (Z U + offset)_j   s.t.  lower ≤ D vec(J(h)) ≤ upper,  h(x) in the simplex
 """
@@ -11,14 +11,14 @@ import numpy as np
 from scipy import optimize, sparse
 
 from optfair.constraints import RowSet
+from optfair.dual.measure import Measure
 from optfair.errors import InfeasibleError
-from optfair.posterior import Posterior
 
-LP_VARIABLES = 2_000_000
+LP_VARIABLES = 2_000_000  # HiGHS needs about a kilobyte for each
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
+class ExactSolution:
     """Optimal value, an optimal rule (n, m) for these rows, and its multipliers (K,)."""
 
     value: float
@@ -26,14 +26,16 @@ class Exact:
     multipliers: np.ndarray
 
 
-def solve_exact(posterior: Posterior, rows: RowSet, utility: np.ndarray, time_limit: float | None = None) -> Exact:
-    """Solve the linear program with HiGHS. Raises TimeoutError when it is not done within ``time_limit`` seconds."""
+def solve_exact(
+    posterior: Measure, rows: RowSet, utility: np.ndarray, time_limit: float | None = None
+) -> ExactSolution:
+    """Solve the linear program with HiGHS; raise TimeoutError if it takes more than ``time_limit`` seconds."""
     n, m, K = posterior.n, posterior.n_classes, len(rows)
     if n * m > LP_VARIABLES:
         raise ValueError(f"method='lp': {n * m} variables; it is for at most {LP_VARIABLES}. Use method='dual'.")
-    Z = posterior.rows(slice(None)).astype(np.float64)
-    weight = np.ones(n) if posterior.weight is None else posterior.weight
-    gain = Z @ utility + (0.0 if posterior.offset is None else posterior.offset)
+    block = posterior.draw(n).block(slice(None))
+    Z, weight = block.Z.astype(np.float64), block.weights
+    gain = Z @ utility + (0.0 if block.offset is None else block.offset)
     D = rows.matrix(posterior.prior).toarray().reshape(K, posterior.n_cells, m)
     G = np.einsum("xc,kcj->kxj", Z * weight[:, None] / n, D, optimize=True).reshape(K, n * m)
     up, low = np.isfinite(rows.upper), np.isfinite(rows.lower)
@@ -60,4 +62,4 @@ def solve_exact(posterior: Posterior, rows: RowSet, utility: np.ndarray, time_li
     marginals = np.minimum(result.ineqlin.marginals, 0.0)  # HiGHS leaves some at +1e-12
     multipliers[up] -= marginals[: up.sum()]
     multipliers[low] += marginals[up.sum() :]
-    return Exact(-float(result.fun), result.x.reshape(n, m), multipliers)
+    return ExactSolution(-float(result.fun), result.x.reshape(n, m), multipliers)

@@ -1,4 +1,4 @@
-"""The kernel: a block of rows in, one number and one matrix out. Blocks add up.
+"""Map a block of rows to one number and one matrix: the kernel. Blocks add up.
 
     scores  β = Z W + offset                         Z: (k, p)   W: (p, m)   offset: (k, m) or None
     rule    h = softmax(β / τ)                       τ: a number, or one per row (k,)
@@ -20,7 +20,7 @@ _FLOOR = -60.0
 def softmax_scores(
     Z: np.ndarray, W: np.ndarray, tau: float | np.ndarray, offset: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """h, class-major (m, k); logsumexp(β/τ), (k,); and max_j h_j, (k,)."""
+    """Return h, class-major (m, k); logsumexp(β/τ), (k,); and max_j h_j, (k,)."""
     if isinstance(tau, np.ndarray):
         S = W.T.astype(Z.dtype) @ Z.T
         if offset is not None:
@@ -50,7 +50,7 @@ def block_value_confusion(
     offset: np.ndarray | None = None,
     curvature: np.ndarray | None = None,
 ) -> tuple[float, np.ndarray]:
-    """(value, J) of a block; writes 1 − max_j h_j into ``curvature`` (k,) when given."""
+    """Return (value, J) of a block; write 1 − max_j h_j into ``curvature`` (k,) when given."""
     h, lse, largest = softmax_scores(Z, W, tau, offset)
     if curvature is not None:
         np.subtract(1.0, largest, out=curvature, casting="same_kind")
@@ -68,7 +68,7 @@ def block_value_confusion(
 def block_hessian(
     Z: np.ndarray, h: np.ndarray, tau: float | np.ndarray, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Σ_x (w_x/τ_x) h_j(δ_jk − h_k) z_c z_c', as (p·m, p·m) with index c·m + j.   h: (m, k)"""
+    """Return Σ_x (w_x/τ_x) h_j(δ_jk − h_k) z_c z_c', as (p·m, p·m) with index c·m + j.   h: (m, k)"""
     m, p = len(h), Z.shape[1]
     scale = np.broadcast_to(np.asarray((1.0 if weight is None else weight) / tau, dtype=Z.dtype), h.shape[1:])
     out = np.empty((p, m, p, m))
@@ -84,6 +84,6 @@ def block_hessian(
 def block_hessian_diagonal(
     Z: np.ndarray, h: np.ndarray, tau: float | np.ndarray, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """The diagonal of `block_hessian`, (p, m)."""
+    """Return the diagonal of `block_hessian`, (p, m)."""
     scale = np.asarray((1.0 if weight is None else weight) / tau, dtype=Z.dtype)
     return ((h * (1.0 - h) * scale) @ (Z * Z)).T.astype(np.float64)

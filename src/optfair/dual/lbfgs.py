@@ -1,6 +1,8 @@
-"""L-BFGS-B on the split form λ = λ⁺ − λ⁻, both ≥ 0: for many multipliers, where a Hessian costs more than passes.
+"""Minimise by L-BFGS-B on the split form λ = λ⁺ − λ⁻, both ≥ 0.
 
-min F(λ⁺ − λ⁻) + upper·λ⁺ − lower·λ⁻,   each multiplier scaled by the curvature at the start
+This is for many multipliers, where a Hessian costs more than passes:
+
+    min F(λ⁺ − λ⁻) + upper·λ⁺ − lower·λ⁻,   each multiplier scaled by the curvature at the start
 """
 
 from __future__ import annotations
@@ -8,20 +10,22 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from optfair.dual.newton import Minimum
 from optfair.dual.penalty import Box
-from optfair.dual.problem import DualProblem
+from optfair.dual.problem import Minimum, TemperedDual
 
 
-def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
-    """λ with KKT residual ≤ tolerance, or the best one after ``max_passes`` passes. The box has no cap."""
+def minimise_lbfgs(dual: TemperedDual, box: Box, start: np.ndarray, max_residual: float, max_passes: int) -> Minimum:
+    """Return λ with a KKT residual of at most ``max_residual``, or the best one after ``max_passes`` passes.
+
+    The box has no cap.
+    """
     K = len(start)
-    state = problem.evaluate(start)
-    residual = box.residual(start, state.values)
-    best = Minimum(start, state, residual, residual <= tolerance)
+    point = dual.evaluate(start)
+    residual = box.residual(start, point.values)
+    best = Minimum(point, residual, residual <= max_residual)
     if best.converged or max_passes < 2:
         return best
-    diagonal = problem.hessian_diagonal(start)
+    diagonal = dual.hessian_diagonal(point)
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-3 * max(float(diagonal.max()), 1e-12)))
     size = np.concatenate([scale, scale])
     signs = np.concatenate([scale, -scale])
@@ -31,12 +35,12 @@ def minimise_lbfgs(problem: DualProblem, box: Box, start: np.ndarray, tolerance:
     def value_gradient(y: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best
         lam = signs[:K] * y[:K] + signs[K:] * y[K:]
-        state = problem.evaluate(lam)
-        residual = box.residual(lam, state.values)
+        point = dual.evaluate(lam)
+        residual = box.residual(lam, point.values)
         if residual < best.residual:
-            best = Minimum(lam, state, residual, residual <= tolerance)
-        gradient = np.concatenate([-state.values, -state.values]) * signs + linear
-        return state.smooth + float(linear @ y), gradient
+            best = Minimum(point, residual, residual <= max_residual)
+        gradient = np.concatenate([-point.values, -point.values]) * signs + linear
+        return point.smooth + float(linear @ y), gradient
 
     def stop(y: np.ndarray) -> None:
         if best.converged:

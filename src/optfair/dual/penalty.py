@@ -1,4 +1,4 @@
-"""The bounds ``lower ≤ D(h) ≤ upper`` as seen by their multipliers λ (K,).
+"""See the bounds ``lower ≤ D(h) ≤ upper`` as their multipliers λ (K,) do.
 
     σ(λ) = Σ_k (upper_k λ_k⁺ − lower_k λ_k⁻),   λ⁺ = max(λ, 0),  λ⁻ = max(−λ, 0)
 
@@ -15,18 +15,20 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Box:
+    """Bounds of K rows, (K,) each, and a cap on ‖λ‖₁."""
+
     lower: np.ndarray
     upper: np.ndarray
     cap: float = np.inf
 
     def value(self, lam: np.ndarray) -> float:
-        """σ(λ); +inf where an infinite bound forbids the sign."""
+        """Return σ(λ), whatever the cap; +inf where an infinite bound forbids the sign."""
         up, down = np.maximum(lam, 0), np.maximum(-lam, 0)
         terms = np.where(up > 0, self.upper, 0) * up - np.where(down > 0, self.lower, 0) * down
         return float(terms.sum())
 
     def prox(self, v: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """argmin_λ σ(λ) + Σ (λ − v)²/(2 step) subject to ‖λ‖₁ ≤ cap.   v, step: (K,)"""
+        """Return argmin_λ σ(λ) + Σ (λ − v)²/(2 step) subject to ‖λ‖₁ ≤ cap.   v, step: (K,)"""
         lam = _threshold(v, step, self.lower, self.upper)
         if np.abs(lam).sum() <= self.cap:
             return lam
@@ -41,7 +43,7 @@ class Box:
         return lam
 
     def loosening(self, lam: np.ndarray, values: np.ndarray) -> float:
-        """ν at λ: how far beyond its bounds D(h) may be because the cap is active, 0 when it is not."""
+        """Return ν at λ: how far beyond its bounds D(h) may be because the cap is active, 0 when it is not."""
         if np.abs(lam).sum() < self.cap * (1 - 1e-9):
             return 0.0
         beyond = np.where(lam > 0, values - self.upper, self.lower - values)[lam != 0]
@@ -49,14 +51,14 @@ class Box:
         return max(float(weight @ beyond / weight.sum()), 0.0) if len(beyond) else 0.0
 
     def residual(self, lam: np.ndarray, values: np.ndarray) -> float:
-        """The largest distance of D_k(h) from where λ_k allows it to be, in units of rates."""
+        """Return the largest distance of D_k(h) from where λ_k allows it to be, in units of rates."""
         nu = self.loosening(lam, values) if np.isfinite(self.cap) else 0.0
         lower, upper = self.lower - nu, self.upper + nu
-        inside = np.maximum(np.maximum(values - upper, lower - values), 0.0)
-        distance = np.where(lam > 0, np.abs(values - upper), np.where(lam < 0, np.abs(values - lower), inside))
+        outside = np.maximum(np.maximum(values - upper, lower - values), 0.0)
+        distance = np.where(lam > 0, np.abs(values - upper), np.where(lam < 0, np.abs(values - lower), outside))
         return float(distance.max(initial=0.0))
 
 
 def _threshold(v: np.ndarray, step: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """v − step·upper above, v − step·lower below, 0 between."""
+    """Return v − step·upper above, v − step·lower below, 0 between."""
     return np.maximum(v - step * upper, 0.0) + np.minimum(v - step * lower, 0.0)

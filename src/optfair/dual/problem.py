@@ -1,173 +1,200 @@
-"""The dual problem of one measure: ``min_λ F(λ) + σ(λ)``.
+"""State the dual problem of one measure: ``min_λ F(λ) + σ(λ)`` at temperatures τ.
 
-    F(λ) = mean_x τ(x) logsumexp(β(x)/τ(x)) − shift·λ,   β = Z W(λ) + offset,   W(λ) = U − reshape(Dᵀλ)      (p, m)
-    ∇F(λ) = −(D vec(J) + shift),   J = mean_x z ⊗ h,     ∇²F(λ) = D · [mean_x z zᵀ ⊗ (diag h − h hᵀ)/τ] · Dᵀ
+    F(λ) = mean_x τ(x) logsumexp(β(x)/τ(x)),   β = Z W(λ) + offset,   W(λ) = U − reshape(Dᵀλ)      (p, m)
+    ∇F(λ) = −D vec(J),   J = mean_x z ⊗ h,     ∇²F(λ) = D · [mean_x z zᵀ ⊗ (diag h − h hᵀ)/τ] · Dᵀ
 
-τ(x) = Σ_c z_c τ_c: any positive temperature per row is a valid entropy weight. The shift is zero but for a sample
-that is made to agree with all rows at one λ (`DualProblem.agree`).
+τ(x) = Σ_c z_c τ_c: any positive temperature per row is a valid entropy weight. `DualProblem` is pure; what a search for
+its minimum has to remember (temperature, passes, random numbers) is in `TemperedDual`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
-from optfair.constraints import RowSet
 from optfair.dual import kernel
-from optfair.parallel import map_blocks
-from optfair.posterior import Posterior
-
-HESSIAN_ROWS = 10_000
+from optfair.dual.measure import Block, Measure, RowValues
+from optfair.dual.settings import SETTINGS
 
 
-def systematic_draw(mass: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """``size`` rows drawn ∝ mass at equal distances, and the inverse of how often each was expected."""
-    cumulative = np.cumsum(mass, dtype=np.float64)
-    step = cumulative[-1] / size
-    index = np.searchsorted(cumulative, (np.arange(size) + rng.random()) * step, side="right")
-    index = np.minimum(index, len(mass) - 1)
-    index = index[mass[index] > 0]
-    return index, step / mass[index].astype(np.float64)
+def cell_weights(utility: np.ndarray, matrix: sparse.csr_array, lam: np.ndarray) -> np.ndarray:
+    """Return ``W(λ) = U − reshape(Dᵀλ)``, what each prediction is worth in each cell.
+
+    utility U: (p, m)   matrix D: (K, p·m)   lam: (K,)   ->   (p, m)
+    """
+    return np.asarray(utility - (matrix.T @ lam).reshape(utility.shape))
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
-    """What one pass tells about λ: F, D(h), J."""
+class DualEvaluation:
+    """What one pass tells about λ (K,) at temperatures τ (p,).
 
+    smooth : F(λ). values : D(h), (K,). confusion : J, (p, m). curvature : 1 − max_j h_j of every row, which is 0 where
+    the row is decided and adds nothing to the Hessian.
+    """
+
+    multipliers: np.ndarray
+    tau: np.ndarray
     smooth: float
     values: np.ndarray
     confusion: np.ndarray
+    curvature: RowValues
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """What a minimiser returns: its best point, the KKT residual there, and whether that is small enough.
+
+    A minimiser is a function ``(dual: TemperedDual, box: Box, start, max_residual, max_passes) -> Minimum``. It begins
+    at a λ that the box allows, stops on ``box.residual(λ, D(h)) ≤ max_residual`` or after about ``max_passes``
+    evaluations (Hessians are not counted: they read a sample), and then returns the best point it has evaluated.
+    ``confirmed`` is False where the point is known from a sample of the rows only.
+    """
+
+    point: DualEvaluation
+    residual: float
+    converged: bool
+    confirmed: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class DualProblem:
+    """A measure, its D (K, p·m) and the utilities U (p, m): the identity in every group, unless there are costs."""
+
+    posterior: Measure
+    matrix: sparse.csr_array
+    utility: np.ndarray
+
+    def evaluate(self, lam: np.ndarray, tau: np.ndarray) -> DualEvaluation:
+        """Evaluate F and its gradient in one pass over all rows."""
+        W, n = cell_weights(self.utility, self.matrix, lam), self.posterior.n
+
+        def value_confusion(block: Block) -> tuple[float, np.ndarray, np.ndarray]:
+            curvature = np.empty(len(block.Z), dtype=np.float32)
+            row_tau = _row_temperatures(tau, block.Z)
+            value, J = kernel.block_value_confusion(block.Z, W, row_tau, block.weight, block.offset, curvature)
+            return value, J, curvature
+
+        value, J, curvature = self.posterior.sum_blocks(value_confusion, keep=True)
+        J = J / n
+        return DualEvaluation(lam, tau, value / n, self.matrix @ J.ravel(), J, curvature)
+
+    @cached_property
+    def score_metric(self) -> np.ndarray:
+        """M with ½ δᵀMδ = mean_x ‖change of β(x), centred over classes‖²/2 for a step δ in λ, (K, K)."""
+        block, m = self.posterior.draw(SETTINGS.metric_rows).block(slice(None)), self.posterior.n_classes
+        gram = ((block.Z.T * block.weights) @ block.Z) / len(block.Z)
+        return self._project(np.kron(gram, np.eye(m) - 1.0 / m))
+
+    def hessian(self, evaluation: DualEvaluation, rng: np.random.Generator) -> np.ndarray:
+        """Return ∇²F at the λ of an evaluation, (K, K), from rows that carry curvature."""
+        inner = self._sum_curved(evaluation, rng, kernel.block_hessian)
+        K = len(evaluation.multipliers)
+        return np.zeros((K, K)) if inner is None else self._project(inner)
+
+    def hessian_diagonal(self, evaluation: DualEvaluation, rng: np.random.Generator) -> np.ndarray:
+        """Return the scale of each multiplier, (K,): the diagonal of ∇²F with D's cross terms left out."""
+        inner = self._sum_curved(evaluation, rng, kernel.block_hessian_diagonal)
+        inner = np.zeros(self.utility.shape) if inner is None else inner
+        return np.asarray(self.matrix.power(2) @ inner.ravel())
+
+    def _sum_curved(
+        self, evaluation: DualEvaluation, rng: np.random.Generator, function: Callable[..., np.ndarray]
+    ) -> np.ndarray | None:
+        """Return the sum of ``function(Z, h, τ, weight)`` over the undecided rows or a sample of them, if any."""
+        W, per_row = cell_weights(self.utility, self.matrix, evaluation.multipliers), 1.0 / self.posterior.n
+
+        def mass(block: Block) -> np.ndarray:
+            undecided, weight = np.asarray(block.row_values), per_row * block.weights
+            product = np.where(undecided > SETTINGS.least_curvature, weight * undecided, 0.0)
+            return product if block.leverage is None else product * block.leverage
+
+        def curved(block: Block) -> tuple[np.ndarray]:
+            row_tau = _row_temperatures(evaluation.tau, block.Z)
+            h, _, _ = kernel.softmax_scores(block.Z, W, row_tau, block.offset)
+            return (function(block.Z, h, row_tau, block.weights),)
+
+        sample = self.posterior.draw(SETTINGS.hessian_rows, mass, rng, evaluation.curvature, per_row)
+        width = 4 * sample.n_cells * sample.n_classes  # the p·m × p·m products of a block are large
+        return sample.sum_blocks(curved, width)[0] if sample.n else None
+
+    def _project(self, inner: np.ndarray) -> np.ndarray:
+        """Return D · inner · Dᵀ for a symmetric (p·m, p·m) matrix."""
+        return np.asarray(self.matrix @ (self.matrix @ inner).T)
+
+    def local_sketch(self, evaluation: DualEvaluation, size: int, rng: np.random.Generator) -> DualProblem:
+        """Return a sample that stands for this problem near the λ of an evaluation.
+
+        Rows are drawn ∝ (1 − max h + a little)·ℓ(x): decided rows say nothing, rare cells must be heard. The sample
+        keeps this problem's D; `TemperedDual.agree_with` makes its gradient at λ exact, so only curvature is sampled.
+        """
+        little = np.float32(SETTINGS.decided_share * evaluation.curvature.mean + 1e-12)
+
+        def mass(block: Block) -> np.ndarray:
+            product = np.asarray(block.row_values) + little
+            if block.leverage is not None:
+                product *= block.leverage
+            return product if block.weight is None else product * block.weight
+
+        return replace(self, posterior=self.posterior.draw(size, mass, rng, evaluation.curvature).normalised())
+
+
+def _row_temperatures(tau: np.ndarray, Z: np.ndarray) -> float | np.ndarray:
+    """Return τ(x) of each row, or one number where all cells share it.   tau: (p,)   Z: (k, p)"""
+    return float(tau[0]) if (tau == tau[0]).all() else Z @ tau.astype(Z.dtype)
 
 
 @dataclass(eq=False)
-class DualProblem:
-    """A measure, its D, the utilities U (p, m) and the temperature of each cell (p,)."""
+class TemperedDual:
+    """A problem at fixed temperatures, as a minimiser sees it: ``F(λ) − shift·λ``.
 
-    posterior: Posterior
-    rows: RowSet
-    utility: np.ndarray
+    It counts its passes over the rows and owns the random numbers of its samples. The shift is zero but for a sketch
+    that was made to agree with all rows at one λ.
+    """
+
+    problem: DualProblem
     tau: np.ndarray
-    leverage: np.ndarray | None = None
-    seed: int = 0
+    rng: np.random.Generator
+    shift: np.ndarray | None = None
     passes: int = 0
-    shift: float | np.ndarray = 0.0
-    matrix: Any = None  # D as a sparse array; that of the measure unless given
-    curvature: np.ndarray = field(init=False)  # (n,) 1 − max h at the last evaluation
-    _metric: np.ndarray | None = None
 
-    def __post_init__(self) -> None:
-        if self.matrix is None:
-            self.matrix = self.rows.matrix(self.posterior.prior)
-        self.curvature = np.empty(self.posterior.n, dtype=np.float32)
-        self._rng = np.random.default_rng(self.seed)
-
-    def weights(self, lam: np.ndarray) -> np.ndarray:
-        """W(λ), (p, m)."""
-        return self.utility - (self.matrix.T @ lam).reshape(self.utility.shape)
-
-    def row_tau(self, Z: np.ndarray) -> float | np.ndarray:
-        """τ of each row, or one number when all cells share it."""
-        return float(self.tau[0]) if (self.tau == self.tau[0]).all() else Z @ self.tau.astype(Z.dtype)
-
-    def evaluate(self, lam: np.ndarray) -> Evaluation:
-        """One pass over all rows."""
-        W, measure = self.weights(lam), self.posterior
-
-        def block(rows: slice) -> tuple[float, np.ndarray]:
-            Z = measure.rows(rows)
-            weight = None if measure.weight is None else measure.weight[rows]
-            offset = None if measure.offset is None else measure.offset[rows]
-            return kernel.block_value_confusion(Z, W, self.row_tau(Z), weight, offset, self.curvature[rows])
-
-        parts = map_blocks(block, measure.n, measure.n_cells, measure.n_jobs)
+    def evaluate(self, lam: np.ndarray) -> DualEvaluation:
+        """Evaluate the objective in one pass over the rows."""
         self.passes += 1
-        confusion = np.sum([J for _, J in parts], axis=0) / measure.n
-        smooth = sum(value for value, _ in parts) / measure.n - float(np.sum(self.shift * lam))
-        return Evaluation(smooth, self.matrix @ confusion.ravel() + self.shift, confusion)
+        evaluation = self.problem.evaluate(lam, self.tau)
+        if self.shift is None:
+            return evaluation
+        smooth = evaluation.smooth - float(np.sum(self.shift * lam))
+        return replace(evaluation, smooth=smooth, values=evaluation.values + self.shift)
 
-    def agree(self, lam: np.ndarray, values: np.ndarray) -> None:
-        """Shift this problem so that its D(h) at λ is ``values``, those of the problem it stands for."""
-        self.shift = self.shift + values - self.evaluate(lam).values
+    def agree_with(self, evaluation: DualEvaluation) -> None:
+        """Shift the objective so that its D(h) at the λ of ``evaluation`` is the one found there over all rows."""
+        shift = 0.0 if self.shift is None else self.shift
+        self.shift = shift + evaluation.values - self.evaluate(evaluation.multipliers).values
 
-    def local_sketch(self, size: int) -> DualProblem:
-        """A sample that stands for this problem near the λ last evaluated, once it was made to `agree` there.
+    def hessian(self, evaluation: DualEvaluation) -> np.ndarray:
+        """Return the Hessian at an evaluation, (K, K)."""
+        return self.problem.hessian(evaluation, self.rng)
 
-        Drawn ∝ (1 − max h + a little)·ℓ(x): decided rows say nothing, rare cells must be heard. It keeps this
-        problem's D, and its gradient at λ is then the exact one, so only curvature is sampled.
-        """
-        measure = self.posterior
-        mass = self.curvature + np.float32(0.25 * self.curvature.mean() + 1e-12)
-        if self.leverage is not None:
-            mass *= self.leverage
-        if measure.weight is not None:
-            mass = mass * measure.weight
-        index, weight = systematic_draw(mass, size, self._rng)
-        if measure.weight is not None:
-            weight = weight * measure.weight[index]
-        leverage = None if self.leverage is None else self.leverage[index]
-        sample = measure.take(index, weight)
-        return DualProblem(sample, self.rows, self.utility, self.tau, leverage, self.seed, matrix=self.matrix)
-
-    def _undecided(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows that carry curvature at the last evaluation, and their weights; all of them or a sample."""
-        measure = self.posterior
-        index = np.flatnonzero(self.curvature > 1e-6)
-        weight = np.full(len(index), 1.0 / measure.n)
-        if measure.weight is not None:
-            weight *= measure.weight[index]
-        if len(index) <= HESSIAN_ROWS:
-            return index, weight
-        mass = weight * self.curvature[index]
-        if self.leverage is not None:
-            mass *= self.leverage[index]
-        drawn, inverse = systematic_draw(mass, HESSIAN_ROWS, self._rng)
-        return index[drawn], weight[drawn] * inverse
-
-    def _curved_rows(self, lam: np.ndarray, of_block: Callable[..., np.ndarray]) -> np.ndarray:
-        """Sum over the undecided rows of ``of_block(Z, h, τ, weight)``."""
-        W, measure = self.weights(lam), self.posterior
-        index, weight = self._undecided()
-
-        def block(part: slice) -> np.ndarray:
-            Z = measure.rows(index[part])
-            offset = None if measure.offset is None else measure.offset[index[part]]
-            tau = self.row_tau(Z)
-            h, _, _ = kernel.softmax_scores(Z, W, tau, offset)
-            return of_block(Z, h, tau, weight[part])
-
-        if len(index) == 0:
-            return np.zeros(())
-        return np.asarray(
-            np.sum(map_blocks(block, len(index), 4 * measure.n_cells * measure.n_classes, measure.n_jobs), axis=0)
-        )
-
-    def hessian(self, lam: np.ndarray) -> np.ndarray:
-        """∇²F at the λ last evaluated, (K, K), from the rows that carry curvature."""
-        inner = self._curved_rows(lam, kernel.block_hessian)
-        if inner.ndim == 0:
-            return np.zeros((len(lam), len(lam)))
-        return self._project(inner)
+    def hessian_diagonal(self, evaluation: DualEvaluation) -> np.ndarray:
+        """Return the scale of each multiplier at an evaluation, (K,)."""
+        return self.problem.hessian_diagonal(evaluation, self.rng)
 
     def score_metric(self) -> np.ndarray:
-        """M with ½ δᵀMδ = mean_x ‖change of β(x)/√τ, centred over classes‖²/2 for a step δ in λ, (K, K)."""
-        if self._metric is None:
-            measure = self.posterior
-            step = max(measure.n // (4 * HESSIAN_ROWS), 1)
-            Z = measure.rows(slice(None, None, step))
-            weight = np.ones(len(Z)) if measure.weight is None else measure.weight[::step]
-            gram = ((Z.T * weight) @ Z) / len(Z)
-            m = measure.n_classes
-            self._metric = self._project(np.kron(gram, np.eye(m) - 1.0 / m))
-        return self._metric / float(self.tau.mean())
+        """Return the metric of damped steps, (K, K): squared changes of β/√τ."""
+        return self.problem.score_metric / float(self.tau.mean())
 
-    def _project(self, inner: np.ndarray) -> np.ndarray:
-        """D · inner · Dᵀ for a symmetric (p·m, p·m) matrix."""
-        return np.asarray(self.matrix @ (self.matrix @ inner).T)
+    def temperature_cost(self, lam: np.ndarray) -> float:
+        """Return T = mean_x Σ_j h_j (max β − β_j), what the temperature costs in accuracy.
 
-    def hessian_diagonal(self, lam: np.ndarray) -> np.ndarray:
-        """Scale of each multiplier, (K,): the diagonal of ∇²F with D's cross terms left out."""
-        inner = self._curved_rows(lam, kernel.block_hessian_diagonal)
-        return self.matrix.power(2) @ np.broadcast_to(inner, self.utility.shape).ravel()
+        With F(s) the value at temperatures s·τ: F(0) = mean max β, and F(1) − F'(1) = mean Σ_j h_j β_j. The derivative
+        is a central difference; s = 1e-5 stands for 0, where the softmax is an argmax in either precision.
+        """
+        scales = (1e-5, 0.95, 1.0, 1.05)
+        F = {s: self.problem.evaluate(lam, self.tau * s).smooth for s in scales}
+        self.passes += len(scales)
+        return F[1e-5] - (F[1.0] - (F[1.05] - F[0.95]) / 0.1)

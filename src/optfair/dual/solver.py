@@ -1,4 +1,4 @@
-"""From λ = 0 to λ*: a sketch that is cheap, then a few passes over all rows.
+"""Go from λ = 0 to λ*: a sketch that is cheap, then a few passes over all rows.
 
 1. Sketch: ~30 k rows drawn ∝ ½ + ½ ℓ(x), a measure with its own prior and D. Cool τ from large to small on it.
 2. Polish: one pass over all rows at λ gives the exact value and D(h). A second sketch, of the rows undecided there
@@ -15,154 +15,157 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optfair.constraints import RowSet
 from optfair.dual.lbfgs import minimise_lbfgs
-from optfair.dual.newton import VALUE_NOISE, Minimum, minimise_newton
+from optfair.dual.newton import minimise_newton
 from optfair.dual.penalty import Box
-from optfair.dual.problem import DualProblem, Evaluation, systematic_draw
+from optfair.dual.problem import DualEvaluation, DualProblem, Minimum, TemperedDual
+from optfair.dual.settings import SETTINGS
 from optfair.dual.spectral import minimise_spectral
-from optfair.parallel import one_blas_thread
-from optfair.posterior import Posterior
-
-SKETCH_ROWS, LOCAL_ROWS = 30_000, 40_000  # the local sketch is up to twice as large when n is very large
-NEWTON_MULTIPLIERS, NEWTON_WEIGHTS = 1_500, 1_000
-FIRST_ORDER_PASSES = 5  # a step without a Hessian costs one pass and is worth that much less than one of Newton
-FIRST_TAU, LAST_TAU, COOLING = 0.1, 1e-4, 0.5
+from optfair.utils.parallel import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """A problem over all rows, the λ at which it was evaluated last, and the sketch that stands for it there."""
+    """Where a polish ended: the problem over all rows, its last evaluation, and the sketch that stands for it there."""
+
+    dual: TemperedDual
+    point: DualEvaluation
+    sketch: TemperedDual | None = None
+
+    def fits(self, problem: DualProblem, tau: np.ndarray) -> bool:
+        """Tell whether a polish of ``problem`` at temperatures τ can go on from here: same rows, U, D and τ."""
+        mine, other = self.dual.problem.matrix, problem.matrix
+        same_rows = self.dual.problem.posterior is problem.posterior and mine.shape == other.shape
+        same_rows = same_rows and np.array_equal(self.dual.problem.utility, problem.utility)
+        # Copies, because a comparison sorts the entries of a sparse matrix in place, and sums change in their last bit.
+        return same_rows and np.array_equal(self.dual.tau, tau) and (mine.copy() != other.copy()).nnz == 0
+
+
+@dataclass(frozen=True, eq=False)
+class DualSolution:
+    """λ on all rows at a common temperature, the passes over all rows, and where a neighbouring problem may go on."""
+
+    minimum: Minimum
+    temperature: float
+    passes: int
+    anchor: Anchor | None
+
+
+@dataclass(frozen=True, eq=False)
+class DualSolver:
+    """Minimise F(λ) + σ(λ) of ``problem``; ``sketch`` is the problem of a sample of its rows, or the problem itself."""
 
     problem: DualProblem
-    multipliers: np.ndarray
-    state: Evaluation
-    sketch: DualProblem | None = None
-
-
-@dataclass(eq=False)
-class DualSolver:
-    """Solves ``min_λ F(λ) + σ(λ)`` on one measure, again and again: the first sketch and ℓ(x) are made once."""
-
-    posterior: Posterior
-    rows: RowSet
-    utility: np.ndarray
+    sketch: DualProblem
     seed: int = 0
     max_passes: int = 60
-    anchor: Anchor | None = None  # of the last polish
-
-    def __post_init__(self) -> None:
-        measure = self.posterior
-        self.leverage: np.ndarray | None = None
-        self.sample = measure
-        self.sample_leverage: np.ndarray | None = None
-        if measure.n > 1.5 * SKETCH_ROWS:
-            self.leverage = measure.leverage()
-            mass = 0.5 + 0.5 * self.leverage
-            if measure.weight is not None:
-                mass = mass * measure.weight
-            index, weight = systematic_draw(mass, SKETCH_ROWS, np.random.default_rng(self.seed))
-            if measure.weight is not None:
-                weight *= measure.weight[index]
-            self.sample = measure.take(index, weight)
-            self.sample_leverage = self.leverage[index]
-
-    def minimise(self, problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
-        """λ of one problem, by the method that its size asks for."""
-        if len(self.rows) <= NEWTON_MULTIPLIERS and self.utility.size <= NEWTON_WEIGHTS:
-            method, allowed = minimise_newton, max_passes
-        else:
-            method = minimise_spectral if np.isfinite(box.cap) else minimise_lbfgs
-            allowed = FIRST_ORDER_PASSES * max_passes
-        with one_blas_thread():  # the K×K algebra between passes: threads would cost more than they give
-            return method(problem, box, start, tolerance, allowed)
 
     def cool(
-        self, box: Box, start: np.ndarray, shape: np.ndarray, tau: float | None, tolerance: float, gap: float
-    ) -> tuple[np.ndarray, float, int]:
-        """λ of the sketch, the temperature reached (τ, or where it costs less than ``gap``), passes over all rows.
+        self,
+        box: Box,
+        start: np.ndarray,
+        factors: np.ndarray,
+        tau: float | None,
+        max_residual: float,
+        gap: float,
+        *,
+        trust: bool = True,
+    ) -> DualSolution:
+        """Solve on the sketch, from a high temperature to τ, or (None) to where it costs less than ``gap``; polish.
 
-        shape : (p,) factors ≥ 1 by which each cell's temperature is above the common one.
+        factors : (p,) ≥ 1, by which each cell's temperature is above the common one. max_residual : KKT residual to
+        reach on all rows. gap : distance to the best rule that is aimed at, in accuracy. trust : see `polish`.
         """
-        problem = DualProblem(self.sample, self.rows, self.utility, shape, self.sample_leverage, self.seed)
-        last = LAST_TAU if tau is None else tau
-        warm = bool(start.any())
-        now = last if warm and tau is not None else max(FIRST_TAU, last)
-        lam = start
+        last = SETTINGS.last_temperature if tau is None else tau
+        temperature = last if start.any() and tau is not None else max(SETTINGS.first_temperature, last)
+        dual, lam = self._temper(self.sketch, factors * temperature), start
         while True:
-            problem.tau = shape * now
-            cold = now <= last
+            dual.tau = factors * temperature
+            cold = temperature <= last
             if not cold:
-                lam = self.minimise(problem, box, lam, max(10 * tolerance, 1e-3), 40).multipliers
-                cold = tau is None and self.temperature_cost(problem, lam) <= 0.5 * gap
+                hot_residual = max(SETTINGS.hot_factor * max_residual, SETTINGS.hot_residual)
+                lam = self._minimise(dual, box, lam, hot_residual, SETTINGS.hot_passes).point.multipliers
+                cold = tau is None and dual.temperature_cost(lam) <= SETTINGS.temperature_share * gap
             if cold:
-                lam = self.minimise(problem, box, lam, tolerance, 60).multipliers
-                return lam, now, problem.passes if self.sample is self.posterior else 0
-            now = max(now * COOLING, last)
-
-    def temperature_cost(self, problem: DualProblem, lam: np.ndarray) -> float:
-        """T = mean_x Σ_j h_j (max β − β_j), what the temperature costs in accuracy, on the problem's measure.
-
-        With F(s) the value at temperatures s·τ: F(0) = mean max β, and F(1) − F'(1) = mean Σ_j h_j β_j.
-        """
-        at = {s: replace(problem, tau=problem.tau * s).evaluate(lam).smooth for s in (1e-5, 0.95, 1.0, 1.05)}
-        problem.passes += len(at)
-        return at[1e-5] - (at[1.0] - (at[1.05] - at[0.95]) / 0.1)
+                break
+            temperature = max(temperature * SETTINGS.cooling, last)
+        lam = self._minimise(dual, box, lam, max_residual, SETTINGS.cold_passes).point.multipliers
+        solution = self.polish(box, lam, factors, temperature, max_residual, trust=trust)
+        passes = dual.passes if self.sketch is self.problem else 0
+        return replace(solution, passes=solution.passes + passes)
 
     def polish(
         self,
         box: Box,
         start: np.ndarray,
-        tau: np.ndarray,
-        tolerance: float,
+        factors: np.ndarray,
+        temperature: float,
+        max_residual: float,
         *,
-        resume: bool = False,
+        anchor: Anchor | None = None,
         trust: bool = True,
-    ) -> tuple[Minimum, int]:
-        """λ on all rows at the cells' temperatures τ (p,), and the passes it took.
+    ) -> DualSolution:
+        """Solve on all rows at one temperature, to a KKT residual of ``max_residual``.
 
-        resume : start from where the last polish was anchored, if it was at the same τ: no pass is needed to begin.
-        trust : leave out the last pass when the sketches so far say that it would only confirm; whoever certifies the
-            rule will see, and can ask again without trust.
+        anchor : where an earlier polish ended; if it fits, no pass is needed to begin.
+        trust : leave out the last pass when the sketches so far say that it would only confirm. The minimum is then not
+            ``confirmed``, and one step ahead of the anchor; the driver certifies its rule, which shows whether it is
+            good enough, and asks again without trust if it is not.
         """
-        if self.sample is self.posterior:
-            problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
-            return self.minimise(problem, box, start, tolerance, self.max_passes), problem.passes
-        noise = VALUE_NOISE[self.posterior.rows(slice(0, 1)).dtype]
-        if resume and self.anchor is not None and np.array_equal(self.anchor.problem.tau, tau):
-            anchor, before = self.anchor, self.anchor.problem.passes
+        tau = factors * temperature
+        if self.sketch is self.problem:
+            dual = self._temper(self.problem, tau)
+            minimum = self._minimise(dual, box, start, max_residual, self.max_passes)
+            return DualSolution(minimum, temperature, dual.passes, anchor)
+        if anchor is not None and anchor.fits(self.problem, tau):
+            anchor = replace(anchor, dual=replace(anchor.dual, passes=0))
         else:
-            problem = DualProblem(self.posterior, self.rows, self.utility, tau, self.leverage, self.seed)
-            anchor, before = Anchor(problem, start, problem.evaluate(start)), 0
-        problem, contraction = anchor.problem, np.inf
-        residual = box.residual(anchor.multipliers, anchor.state.values)
-        size = int(np.clip(self.posterior.n // 20, LOCAL_ROWS, 2 * LOCAL_ROWS))
-        best = Minimum(anchor.multipliers, anchor.state, residual, residual <= tolerance)
-        while not best.converged and problem.passes - before < self.max_passes:
-            if size > self.posterior.n // 2:
-                best = self.minimise(problem, box, start, tolerance, self.max_passes - problem.passes + before)
+            dual = self._temper(self.problem, tau)
+            anchor = Anchor(dual, dual.evaluate(start))
+        dual, n, noise = anchor.dual, self.problem.posterior.n, self.problem.posterior.value_noise
+        contraction = np.inf  # of the residual by the last step; none was taken yet
+        size = int(np.clip(n // SETTINGS.local_share, SETTINGS.local_rows, 2 * SETTINGS.local_rows))
+        residual = box.residual(anchor.point.multipliers, anchor.point.values)
+        best = Minimum(anchor.point, residual, residual <= max_residual)
+        while not best.converged and dual.passes < self.max_passes:
+            if size > SETTINGS.full_share * n:
+                best = self._minimise(dual, box, start, max_residual, self.max_passes - dual.passes)
                 break
-            sketch = anchor.sketch or problem.local_sketch(size)
-            sketch.agree(anchor.multipliers, anchor.state.values)
-            trial = self.minimise(sketch, box, start, max(tolerance / 2, 0.05 * best.residual), 30)
-            if trust and trial.converged and contraction * best.residual <= tolerance / 2:
+            sketch = anchor.sketch or self._temper(dual.problem.local_sketch(anchor.point, size, dual.rng), tau)
+            sketch.agree_with(anchor.point)
+            local_residual = max(max_residual / 2, SETTINGS.local_residual * best.residual)
+            trial = self._minimise(sketch, box, start, local_residual, SETTINGS.local_passes)
+            if trust and trial.converged and contraction * best.residual <= max_residual / 2:
                 best = replace(trial, confirmed=False)
                 break
-            curvature, problem.curvature = problem.curvature, np.empty_like(problem.curvature)
-            state = problem.evaluate(trial.multipliers)
-            change = state.smooth - anchor.state.smooth
-            change += box.value(trial.multipliers) - box.value(anchor.multipliers)
-            residual = box.residual(trial.multipliers, state.values)
+            lam = trial.point.multipliers
+            point = dual.evaluate(lam)
+            change = point.smooth - anchor.point.smooth + (box.value(lam) - box.value(anchor.point.multipliers))
+            residual = box.residual(lam, point.values)
             contraction = residual / best.residual
-            if change > noise or contraction > 0.5:
+            if change > noise or contraction > SETTINGS.grow_sketch:
                 size *= 2
-            kept = sketch if change <= noise and contraction <= 0.15 else None  # else it is worn out: draw another
-            if change <= noise:
-                anchor = Anchor(problem, trial.multipliers, state, kept)
-                best = Minimum(trial.multipliers, state, residual, residual <= tolerance)
+            if change <= noise:  # keep the step, and the sketch if it still predicts the full gradient well
+                anchor = Anchor(dual, point, sketch if contraction <= SETTINGS.keep_sketch else None)
+                best = Minimum(point, residual, residual <= max_residual)
             else:
                 anchor = replace(anchor, sketch=None)
-                problem.curvature = curvature
-            start = anchor.multipliers
-        self.anchor = anchor
-        return best, problem.passes - before
+            start = anchor.point.multipliers
+        return DualSolution(best, temperature, dual.passes, anchor)
+
+    def _temper(self, problem: DualProblem, tau: np.ndarray) -> TemperedDual:
+        """Return the problem at temperatures τ (p,), with random numbers of its own."""
+        return TemperedDual(problem, tau, np.random.default_rng(self.seed))
+
+    def _minimise(
+        self, dual: TemperedDual, box: Box, start: np.ndarray, max_residual: float, max_passes: int
+    ) -> Minimum:
+        """Return λ of one problem, by the method that its size asks for."""
+        K, n_weights = dual.problem.matrix.shape[0], dual.problem.utility.size
+        if SETTINGS.newton_multipliers >= K and n_weights <= SETTINGS.newton_weights:
+            method = minimise_newton
+        else:
+            method = minimise_spectral if np.isfinite(box.cap) else minimise_lbfgs
+            max_passes = SETTINGS.first_order_passes * max_passes
+        with one_blas_thread():  # the K×K algebra between passes: threads would cost more than they give
+            return method(dual, box, start, max_residual, max_passes)

@@ -1,4 +1,4 @@
-"""Spectral proximal gradient for ``min_λ F(λ) + σ(λ)``: for many multipliers, where a Hessian costs more than passes.
+"""Minimise ``F(λ) + σ(λ)`` by spectral proximal gradient: for many multipliers under a cap.
 
     λ ← prox_{σ, S/α}(λ + (S/α)(D(h))),   S = 1/diag ∇²F at the start,   α a Barzilai–Borwein step, non-monotone search
 
@@ -10,40 +10,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from optfair.dual.newton import VALUE_NOISE, Minimum
 from optfair.dual.penalty import Box
-from optfair.dual.problem import DualProblem
+from optfair.dual.problem import Minimum, TemperedDual
 
-MEMORY = 8
+MEMORY = 8  # objectives that a step is compared with; Wright et al. take 5 to 10
 
 
-def minimise_spectral(problem: DualProblem, box: Box, start: np.ndarray, tolerance: float, max_passes: int) -> Minimum:
-    """λ with KKT residual ≤ tolerance, or the best one after ``max_passes`` passes."""
-    noise = VALUE_NOISE[problem.posterior.rows(slice(0, 1)).dtype]
-    lam = start
-    state = problem.evaluate(lam)
-    residual = box.residual(lam, state.values)
-    best = Minimum(lam, state, residual, residual <= tolerance)
+def minimise_spectral(dual: TemperedDual, box: Box, start: np.ndarray, max_residual: float, max_passes: int) -> Minimum:
+    """Return λ with a KKT residual of at most ``max_residual``, or the best one after ``max_passes`` passes."""
+    noise = dual.problem.posterior.value_noise
+    point = dual.evaluate(start)
+    residual = box.residual(start, point.values)
+    best = Minimum(point, residual, residual <= max_residual)
     passes = 1
-    diagonal = problem.hessian_diagonal(lam)
+    diagonal = dual.hessian_diagonal(point)
     scale = 1.0 / np.maximum(diagonal, 1e-3 * max(float(diagonal.max()), 1e-12))
-    alpha, history = 1.0, [state.smooth + box.value(lam)]
+    alpha, history = 1.0, [point.smooth + box.value(start)]
     while not best.converged and passes < max_passes:
         step = scale / alpha
-        trial = box.prox(lam + step * state.values, step)
-        move = trial - lam
+        trial = box.prox(point.multipliers + step * point.values, step)
+        move = trial - point.multipliers
         length = float(move @ (move / scale))
-        candidate = problem.evaluate(trial)
+        candidate = dual.evaluate(trial)
         passes += 1
         objective = candidate.smooth + box.value(trial)
         if objective > max(history[-MEMORY:]) - 1e-4 * alpha * length + noise and alpha < 1e12:
             alpha *= 3.0
             continue
-        bend = float(move @ (state.values - candidate.values))  # move · change of gradient
+        bend = float(move @ (point.values - candidate.values))  # move · change of gradient
         alpha = float(np.clip(bend / length, 1e-6, 1e12)) if length > 0 and bend > 0 else 1.0
-        lam, state = trial, candidate
+        point = candidate
         history.append(objective)
-        residual = box.residual(lam, state.values)
+        residual = box.residual(trial, point.values)
         if residual < best.residual:
-            best = Minimum(lam, state, residual, residual <= tolerance)
+            best = Minimum(point, residual, residual <= max_residual)
     return best

@@ -1,4 +1,4 @@
-"""The rounds of a game in one SQLite file: each is added in a transaction, so that a killed run goes on where it was.
+"""Keep the rounds of a game in one SQLite file: each is added in a transaction, so that a killed run can go on.
 
 Numbers are NumPy arrays without pickles; models are arrays or skops archives of types the estimator itself is made of.
 Nothing in the file is executed.
@@ -21,18 +21,18 @@ import pandas as pd
 from scipy import sparse
 
 from optfair.errors import ModelFileError
-from optfair.features import is_dataset
 from optfair.inprocessing.game import Game, Trace, soft_targets
 from optfair.inprocessing.learners import arrays_from_bytes, arrays_to_bytes
-from optfair.inprocessing.start import Start
-from optfair.people import row_bytes
+from optfair.inprocessing.warm_start import WarmStart
+from optfair.inputs.containers import is_dataset
+from optfair.inputs.identity import row_bytes
 
 FORMAT = "optfair training 1"
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(X: Any, parts: dict[str, Any]) -> str:
-    """Of the people and of all settings: a checkpoint belongs to one run, in whatever process.
+    """Return a hash of the data and of all settings: a checkpoint belongs to one run, in whatever process.
 
     A data set, whose items may be drawn anew each time, is known by its length, labels and groups.
     """
@@ -45,15 +45,15 @@ def fingerprint(X: Any, parts: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A setting in words that say all: of a function its code and what it closes over, of an array its numbers.
+    """Return a setting as text: of a function its code and what it closes over, of an array its numbers.
 
     No addresses, paths or orders of sets, which another process would not repeat.
     """
     if isinstance(value, CodeType):
         return _text([value.co_code, value.co_names, value.co_consts])
     if isinstance(value, FunctionType):
-        closed = [cell.cell_contents for cell in value.__closure__ or ()]
-        return _text([value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, closed])
+        closure = [cell.cell_contents for cell in value.__closure__ or ()]
+        return _text([value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, closure])
     if isinstance(value, functools.partial):
         return _text([value.func, value.args, value.keywords])
     if isinstance(value, dict):
@@ -82,7 +82,7 @@ def _content(X: Any) -> Iterator[bytes]:
 
 
 class Checkpoint:
-    """One run in a file. `load` gives what is there, `add` appends a round."""
+    """One run in a file. `load` returns what was played, `add` appends a round."""
 
     def __init__(self, path: Any, mark: str) -> None:
         self.path, self.mark = Path(path), mark
@@ -93,41 +93,43 @@ class Checkpoint:
             with closing(sqlite3.connect(self.path)) as connection, connection:
                 yield connection
         except sqlite3.Error as error:
-            where = self.path if not self.path.parent.is_dir() or self.path.is_dir() else self.path.name
-            raise ModelFileError(f"{where}: not a checkpoint ({error}).") from None
+            name = self.path if not self.path.parent.is_dir() or self.path.is_dir() else self.path.name
+            raise ModelFileError(f"{name}: not a checkpoint ({error}).") from None
 
     def begin(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the run starts from: ``arrays`` for a new file, else those it started from."""
+        """Return what the run starts from: ``arrays`` for a new file, else those it started from."""
         with self._open() as db:
             db.execute("CREATE TABLE IF NOT EXISTS run (format, mark, start, plain, state)")
             db.execute("CREATE TABLE IF NOT EXISTS rounds (turn INTEGER PRIMARY KEY, numbers, model)")
-            found = db.execute("SELECT format, mark, start FROM run").fetchone()
-            if found is None and not arrays:
+            line = db.execute("SELECT format, mark, start FROM run").fetchone()
+            if line is None and not arrays:
                 return {}
-            if found is None:
+            if line is None:
                 db.execute(
                     "INSERT INTO run VALUES (?, ?, ?, ?, ?)", (FORMAT, self.mark, arrays_to_bytes(arrays), b"", b"")
                 )
                 return arrays
-        if found[0] != FORMAT or found[1] != self.mark:
+        if line[0] != FORMAT or line[1] != self.mark:
             raise ModelFileError(
                 f"{self.path.name}: belongs to a run with other data or settings (all but decision, mixture and output "
                 "must be the same); remove it, or name another file."
             )
         with self._reading():
-            started = arrays_from_bytes(found[2])
-            Start.read(started)
-            return started
+            first = arrays_from_bytes(line[2])
+            WarmStart.from_arrays(first)
+            return first
 
     def exists(self) -> bool:
+        """Tell whether the file has any content."""
         return self.path.exists() and self.path.stat().st_size > 0
 
     def begin_rounds(self, plain: bytes, state: bytes) -> None:
-        """Plain training is done."""
+        """Write that plain training is finished."""
         with self._open() as db:
             db.execute("UPDATE run SET plain = ?, state = ?", (plain, state))
 
-    def add(self, turn: int, trace: Trace, model: bytes, state: bytes) -> None:
+    def add(self, round_index: int, trace: Trace, model: bytes, state: bytes) -> None:
+        """Append a round."""
         numbers = {
             "lam": trace.multipliers[-1],
             "J": trace.confusions[-1],
@@ -135,11 +137,11 @@ class Checkpoint:
             "next": trace.next,
         }
         with self._open() as db:
-            db.execute("INSERT INTO rounds VALUES (?, ?, ?)", (turn, arrays_to_bytes(numbers), model))
+            db.execute("INSERT INTO rounds VALUES (?, ?, ?)", (round_index, arrays_to_bytes(numbers), model))
             db.execute("UPDATE run SET state = ?", (state,))
 
     def load(self, game: Game, learner: Any, start: np.ndarray, shift: str) -> tuple[Trace, list[Any], Any]:
-        """(Trace, models of its rounds, the plain model or None); the learner is put where it was."""
+        """Return (trace, models of its rounds, the plain model or None); the learner is put where it was."""
         with self._open() as db:
             rows = db.execute("SELECT turn, numbers, model FROM rounds ORDER BY turn").fetchall()
             plain, state = db.execute("SELECT plain, state FROM run").fetchone()
@@ -153,10 +155,10 @@ class Checkpoint:
             learner.prepare(state)
             models = [learner.unpack(plain)]
             lam = np.zeros(len(start))
-            for k, (turn, numbers, model) in enumerate(rows):
+            for k, (round_index, numbers, model) in enumerate(rows):
                 n = arrays_from_bytes(numbers)
-                if turn != k or not np.array_equal(n["lam"], trace.next) or n["J"].shape != game.utility.shape:
-                    raise ValueError(f"round {turn} does not follow from those before")
+                if round_index != k or not np.array_equal(n["lam"], trace.next) or n["J"].shape != game.utility.shape:
+                    raise ValueError(f"round {round_index} does not follow from those before")
                 lam = trace.next
                 trace = trace.grown(n["J"], float(n["step"][0]), n["next"])
                 models.append(learner.unpack(model))

@@ -1,9 +1,9 @@
-"""The game whose equilibrium is the fairest model at the least cost (Algorithm 1 of the paper).
+"""Play the game whose equilibrium is the fairest model at the least cost (Algorithm 1 of the paper).
 
     L(h, λ) = <U, J(h)> − λ·D(h) + σ(λ),      J(h) = confusion with labels,   D(h) = D vec J(h)
 
-The learner maximises L over h, the other side minimises it over ‖λ‖₁ ≤ B. A round: the learner answers λ by fitting
-soft targets made from W(λ) = U − Dᵀλ, its votes on the training rows give J and D(h), and
+The learner maximises L over h, the other side minimises it over ‖λ‖₁ ≤ B. A round: the learner responds to λ by fitting
+soft targets made from W(λ) = U − Dᵀλ, its predictions on the training rows give J and D(h), and
 
     λ ← argmin_λ σ(λ) − λ·D(h) + ‖λ − λ_old‖² / (2η)   subject to ‖λ‖₁ ≤ B       (`Box.prox`).
 
@@ -20,18 +20,22 @@ import numpy as np
 from scipy import sparse
 
 from optfair.constraints import RowSet
-from optfair.dual.certificate import accuracy
+from optfair.constraints.rows import accuracy
 from optfair.dual.penalty import Box
+from optfair.dual.problem import cell_weights
 
 
 class Learner(Protocol):
-    """Whatever can fit soft targets: row n is to be answered in the proportions ``targets[cell[n]]``."""
+    """Whatever can fit soft targets: row n is to be predicted in the proportions ``targets[cell[n]]``."""
 
-    def respond(self, targets: np.ndarray, turn: int) -> Any: ...
+    def best_response(self, targets: np.ndarray, round_index: int) -> Any:
+        """Fit the targets; return the model."""
 
-    def aside(self, targets: np.ndarray, turn: int) -> Any: ...
+    def peek(self, targets: np.ndarray, round_index: int) -> Any:
+        """Return what `best_response` would, and go on as if it had not been called."""
 
-    def votes(self, model: Any) -> np.ndarray: ...
+    def predict_codes(self, model: Any) -> np.ndarray:
+        """Return the classes that a model predicts for the rows it is measured on, (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +43,7 @@ class Game:
     """rows, matrix : D for the labels' own prior. utility : U. cap : B. cell, weight : (n,), weights sum to 1.
 
     scale : what a unit of U, and so of λ, is worth in the user's costs.
-    twins : (n,) number of the distinct row of X that a person has, None where (nearly) all rows differ.
+    duplicate_row_ids : (n,) number of the distinct row of X that each row is, None where (nearly) all rows differ.
     """
 
     rows: RowSet
@@ -48,11 +52,12 @@ class Game:
     cap: float
     cell: np.ndarray
     weight: np.ndarray
-    twins: np.ndarray | None = None
+    duplicate_row_ids: np.ndarray | None = None
     scale: float = 1.0
 
     @property
     def box(self) -> Box:
+        """The bounds, with ‖λ‖₁ ≤ B."""
         return Box(self.rows.lower, self.rows.upper, self.cap)
 
     @property
@@ -61,35 +66,42 @@ class Game:
         return np.bincount(self.cell, self.weight, len(self.utility))
 
     def weights(self, lam: np.ndarray) -> np.ndarray:
-        """W(λ), (c, m)."""
-        return self.utility - (self.matrix.T @ lam).reshape(self.utility.shape)
+        """Return W(λ), (c, m)."""
+        return cell_weights(self.utility, self.matrix, lam)
 
-    def confusion(self, votes: np.ndarray) -> np.ndarray:
-        """J, (c, m), of one class per row."""
+    def confusion(self, codes: np.ndarray) -> np.ndarray:
+        """Return J, (c, m), of one predicted class per row."""
         c, m = self.utility.shape
-        return np.bincount(self.cell * m + votes, self.weight, c * m).reshape(c, m)
+        return np.bincount(self.cell * m + codes, self.weight, c * m).reshape(c, m)
 
     def values(self, J: np.ndarray) -> np.ndarray:
-        """D(h), (K,)."""
+        """Return D(h), (K,)."""
         return np.asarray(self.matrix @ J.ravel())
 
     def accuracy(self, J: np.ndarray) -> float:
+        """Return P(Ŷ=Y)."""
         m = J.shape[1]
         return accuracy(J.reshape(-1, m, m))
 
+    def violation(self, J: np.ndarray) -> float:
+        """Return the largest gap; the largest excess where no gap is asked for."""
+        values = self.values(J)
+        return float(self.rows.violation(values) if self.rows.is_gap.any() else self.rows.excess(values))
+
     def lagrangian(self, J: np.ndarray, lam: np.ndarray) -> float:
+        """Return L(h, λ)."""
         return float((self.utility * J).sum() - lam @ self.values(J)) + self.box.value(lam)
 
     def gap(self, J: np.ndarray, lam: np.ndarray) -> float:
-        """How far (h, λ) is from an equilibrium: max_h' L(h', λ) − min_λ' L(h, λ').
+        """Return how far (h, λ) is from an equilibrium: max_h' L(h', λ) − min_λ' L(h, λ').
 
         No function of x can do better than the best class of each distinct row; where rows hardly repeat that says
         nothing, and the gap is unknown (NaN).
         """
-        if self.twins is None:
+        if self.duplicate_row_ids is None:
             return np.nan
         W = self.weights(lam)[self.cell] * self.weight[:, None]
-        pooled = np.stack([np.bincount(self.twins, column) for column in W.T])
+        pooled = np.stack([np.bincount(self.duplicate_row_ids, column) for column in W.T])
         best_response = float(pooled.max(axis=0).sum()) + self.box.value(lam)
         worst_multipliers = float((self.utility * J).sum()) - self.cap * float(self.rows.excess(self.values(J)))
         return best_response - worst_multipliers
@@ -97,9 +109,9 @@ class Game:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What was played. multipliers : (T, K) those the learner answered. confusions : (T, c, m) of its answers.
+    """What was played. multipliers : (T, K) those the learner responded to. confusions : (T, c, m) of its models.
 
-    steps : (T,) η of the step after each answer. next : (K,) the multipliers of the round to come.
+    steps : (T,) η of the step after each round. next : (K,) the multipliers of the round to come.
     """
 
     multipliers: np.ndarray
@@ -112,9 +124,11 @@ class Trace:
 
     @classmethod
     def empty(cls, game: Game, start: np.ndarray) -> Trace:
+        """Return the trace before the first round."""
         return cls(np.empty((0, len(start))), np.empty((0, *game.utility.shape)), np.empty(0), start)
 
     def grown(self, J: np.ndarray, step: float, after: np.ndarray) -> Trace:
+        """Return the trace with one more round."""
         return Trace(
             np.concatenate([self.multipliers, self.next[None]]),
             np.concatenate([self.confusions, J[None]]),
@@ -123,25 +137,25 @@ class Trace:
         )
 
     def regret(self, game: Game) -> float:
-        """max_λ Σ_t [λ·D_t − σ(λ)] − Σ_t [λ_t·D_t − σ(λ_t)]: what the best fixed multipliers would have gained."""
+        """Return max_λ Σ_t [λ·D_t − σ(λ)] − Σ_t [λ_t·D_t − σ(λ_t)]: what fixed multipliers would have gained."""
         values = np.array([game.values(J) for J in self.confusions])
         best = game.cap * len(self) * float(game.rows.excess(values.mean(axis=0)))
         return best - sum(float(lam @ D) - game.box.value(lam) for lam, D in zip(self.multipliers, values, strict=True))
 
     def regret_bound(self, game: Game) -> float:
-        """(B + ‖λ_0‖)² / 2η + ½ Σ η ‖D_t‖² + σ(λ_0) − σ(λ_T): composite mirror descent with a constant step.
+        """Return (B + ‖λ_0‖)² / 2η + ½ Σ η ‖D_t‖² + σ(λ_0) − σ(λ_T): composite mirror descent with a constant step.
 
         With steps that shrink the first term is (2B)² / 2η_T. From λ_0 = 0 it is the bound behind Theorem 5.2.
         """
         norms = np.array([float(game.values(J) @ game.values(J)) for J in self.confusions])
-        same = bool((self.steps == self.steps[0]).all())
-        reach = game.cap + float(np.linalg.norm(self.multipliers[0])) if same else 2 * game.cap
+        constant = bool((self.steps == self.steps[0]).all())
+        reach = game.cap + float(np.linalg.norm(self.multipliers[0])) if constant else 2 * game.cap
         ends = game.box.value(self.multipliers[0]) - game.box.value(self.next)
         return reach**2 / (2 * float(self.steps[-1])) + 0.5 * float(self.steps @ norms) + ends
 
 
 def step_size(step: str | float, game: Game, rounds: int) -> Callable[[np.ndarray], float]:
-    """η of a round in units of U, from the D(h) seen so far, (t, K).
+    """Return the function that gives η of a round in units of U, from the D(h) seen so far, (t, K).
 
     "theorem" : B / (u √(K T)), u = 1 + the largest bound (Theorem 5.2). "adaptive" : B / √(2 Σ ‖D_t‖²), no larger than
     at the first round of the theorem with K = 1. A number : itself.
@@ -149,17 +163,17 @@ def step_size(step: str | float, game: Game, rounds: int) -> Callable[[np.ndarra
     if not isinstance(step, str):
         return lambda values: float(step) / game.scale
     bounds = np.abs(np.concatenate([game.rows.lower, game.rows.upper]))
-    # Rates and their differences are at most one; rows of the user's own may be larger.
-    own = abs(game.rows.own).max(axis=1).toarray().max(initial=0.0)
-    u = max(1.0, float(own)) + float(bounds[np.isfinite(bounds)].max(initial=0.0))
+    # Rates and their differences are at most one; rows of the user may be larger.
+    largest = abs(game.rows.user_rows).max(axis=1).toarray().max(initial=0.0)
+    u = max(1.0, float(largest)) + float(bounds[np.isfinite(bounds)].max(initial=0.0))
     if step == "theorem":
-        constant = game.cap / (u * np.sqrt(len(game.rows) * rounds))
+        constant = game.cap / (u * np.sqrt(game.matrix.shape[0] * rounds))
         return lambda values: float(constant)
     return lambda values: float(game.cap / np.sqrt(max(2 * (values**2).sum(), u * u * rounds)))
 
 
 def soft_targets(W: np.ndarray, share: np.ndarray, shift: str) -> np.ndarray:
-    """T ≥ 0 with the argmax of W in every mixture of cells, (c, m), scaled to Σ_c share_c Σ_j T_cj = 1.
+    """Return T ≥ 0 with the argmax of W in every mixture of cells, (c, m), scaled to Σ_c share_c Σ_j T_cj = 1.
 
     "cell"   : T = W − min_j W of each cell.
     "global" : T = W + κ, one κ = −min W + 1e-5 if anything is negative (the paper's); the rarest cell sets it for all.
@@ -178,7 +192,7 @@ def soft_targets(W: np.ndarray, share: np.ndarray, shift: str) -> np.ndarray:
 
 
 def is_plain(T: np.ndarray) -> bool:
-    """Whether the targets are the labels themselves."""
+    """Tell whether the targets are the labels themselves."""
     m = T.shape[1]
     return np.array_equal(T, np.tile(np.eye(m), (len(T) // m, 1)))
 
@@ -191,15 +205,15 @@ def play(
     step: str | float,
     shift: str = "cell",
 ) -> Iterator[tuple[Any, Trace]]:
-    """The rounds from ``trace`` on: (the learner's answer, the trace with it)."""
+    """Play the rounds from ``trace`` on; yield (the learner's model, the trace with it) of each."""
     size = step_size(step, game, rounds)
     share, values = game.share, [game.values(J) for J in trace.confusions]
-    for turn in range(len(trace), rounds):
+    for round_index in range(len(trace), rounds):
         targets = soft_targets(game.weights(trace.next), share, shift)
-        model = learner.respond(targets, turn)
-        J = game.confusion(learner.votes(model))
+        model = learner.best_response(targets, round_index)
+        J = game.confusion(learner.predict_codes(model))
         values.append(game.values(J))
         eta = size(np.array(values))
-        after = game.box.prox(trace.next + eta * values[-1], np.full(len(game.rows), eta))
+        after = game.box.prox(trace.next + eta * values[-1], np.full(game.matrix.shape[0], eta))
         trace = trace.grown(J, eta, after)
         yield model, trace

@@ -1,9 +1,9 @@
-"""The answer of a game: its rounds, mixed.
+"""Mix the rounds of a game into one classifier.
 
-    h_j(x) = Σ_t w_t 1[the model of round t votes j],      w ≥ 0, Σ w = 1
+    h_j(x) = Σ_t w_t 1[the model of round t predicts j],      w ≥ 0, Σ w = 1
 
 "all" weighs every round the same (Theorem 5.2), "last_half" the second half, when the multipliers have settled, and
-"lp" gives the weights that are best on the people judged by:  max_w Σ_t w_t <U, J_t> − B · excess of Σ_t w_t D_t, which
+"lp" gives the weights that are best on the rows measured on:  max_w Σ_t w_t <U, J_t> − B · excess of Σ_t w_t D_t, which
 is min_λ L(h, λ): within the bounds wherever that costs less than B per unit.
 """
 
@@ -17,52 +17,56 @@ import numpy as np
 from scipy import optimize
 from sklearn.utils.validation import _num_samples
 
-from optfair.features import drop_columns, is_dataset, item_features
+from optfair.inprocessing.copies import class_codes
 from optfair.inprocessing.game import Game, Trace
-from optfair.inprocessing.learners import class_codes
+from optfair.inputs.containers import drop_columns, is_dataset, item_features
 
 MIXTURES = ("last_half", "all", "lp")
-BLOCK_NUMBERS = 2**22  # of a data set, in memory at once
-NEGLIGIBLE = 1e-9
+BLOCK_NUMBERS = 2**22  # numbers of a data set in memory at once: 32 megabytes
+NEGLIGIBLE = 1e-9  # weights below this are rounding of the linear program
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """front : transformers fitted before the game, or None. members : classifiers of class codes. weights : (k,)."""
+    """A weighted vote of classifiers.
 
-    front: Any
+    transformer : fitted before the game, or None. members : classifiers of class codes. weights : (k,).
+    """
+
+    transformer: Any
     members: tuple[Any, ...]
     weights: np.ndarray
     n_classes: int
 
     def __call__(self, X: Any) -> np.ndarray:
-        """h, (n, m)."""
+        """Return h, (n, m)."""
         return np.concatenate([self._shares(block) for block in _blocks(X)])
 
     def _shares(self, X: Any) -> np.ndarray:
-        X = X if self.front is None else self.front.transform(X)
+        X = X if self.transformer is None else self.transformer.transform(X)
         h = np.zeros((_num_samples(X), self.n_classes))
         for model, weight in zip(self.members, self.weights, strict=True):
             h[np.arange(len(h)), class_codes(model.predict(X))] += weight
-        # Weights sum to one, sums of them only nearly: whoever has all the votes is certain.
+        # Weights sum to one, sums of them only nearly: a class with all the votes is certain.
         return np.where(h > 1 - NEGLIGIBLE, 1.0, h)
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ModelScores:
     """The softmax of one model: scores for post-processing, not probabilities of a class (its targets were costs).
 
     unused : columns of X that the model has never seen.
     """
 
-    front: Any
+    transformer: Any
     model: Any
     classes_: np.ndarray
     unused: Any = None
 
     def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the scores, (n, m)."""
         X = drop_columns(X, self.unused)
-        X = X if self.front is None else self.front.transform(X)
+        X = X if self.transformer is None else self.transformer.transform(X)
         P = np.asarray(self.model.predict_proba(X), dtype=np.float64)
         scores = np.zeros((len(P), len(self.classes_)))
         scores[:, np.asarray(self.model.classes_, dtype=np.intp)] = P
@@ -70,7 +74,7 @@ class Scores:
 
 
 def _blocks(X: Any) -> Iterator[Any]:
-    """Arrays and tables whole; a data set in pieces, so that each item is read once for all members."""
+    """Yield arrays and tables whole; a data set in pieces, so that each item is read once for all members."""
     if not is_dataset(X):
         yield X
         return
@@ -80,7 +84,7 @@ def _blocks(X: Any) -> Iterator[Any]:
 
 
 def round_weights(mixture: str, game: Game, trace: Trace) -> np.ndarray:
-    """w, (T,)."""
+    """Return w, (T,)."""
     T = len(trace)
     if mixture != "lp":
         first = T // 2 if mixture == "last_half" else 0

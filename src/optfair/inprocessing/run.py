@@ -1,16 +1,14 @@
-"""A game from its first round to its last, or from where a killed run left off."""
+"""Run a game from its first round to its last, or from where a killed run left off."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from optfair.errors import need_extra
 from optfair.inprocessing.checkpoint import Checkpoint
 from optfair.inprocessing.game import Game, Trace, play, soft_targets
+from optfair.utils.progress import progress_bar
 
 
 def run(
@@ -21,52 +19,33 @@ def run(
     step: str | float,
     shift: str,
     stop_below: float | None = None,
-    file: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> tuple[Trace, list[Any], Any]:
-    """(What was played, the model of each round, the model without constraints).
+    """Return (what was played, the model of each round, the model without constraints).
 
-    Plain training comes first in any case: to compare with, and to go on from. The run is over after ``rounds``, or
+    Plain training comes first in any case: to compare with, and to continue from. The run is over after ``rounds``, or
     once the violation of a round (its excess, where no gap is asked for) is below ``stop_below``.
     """
     trace, plain = Trace.empty(game, start), None
-    models: list[Any] = []
-    if file is not None:
-        trace, models, plain = file.load(game, learner, start, shift)
-    if plain is None:
-        plain = learner.respond(soft_targets(game.weights(np.zeros(len(start))), game.share, shift), -1)
-        if file is not None:
-            file.begin_rounds(learner.pack(plain), learner.state())
-
-    def violation() -> float:
-        values = game.values(trace.confusions[-1])
-        return float(game.rows.violation(values) if game.rows.is_gap.any() else game.rows.excess(values))
-
     limit = -np.inf if stop_below is None else float(stop_below)
-    if len(trace) and violation() < limit:
-        return trace, models, plain
-    with _bar(rounds, len(trace), progress) as show:
+    models: list[Any] = []
+    if checkpoint is not None:
+        trace, models, plain = checkpoint.load(game, learner, start, shift)
+        if len(trace) and game.violation(trace.confusions[-1]) < limit:
+            return trace, models, plain
+    if plain is None:
+        plain = learner.best_response(soft_targets(game.weights(np.zeros(len(start))), game.share, shift), -1)
+        if checkpoint is not None:
+            checkpoint.begin_rounds(learner.pack(plain), learner.state())
+    with progress_bar(rounds, len(models), "round", visible=progress) as advance:
         for model, grown in play(game, learner, trace, rounds, step, shift):
             trace = grown
             models.append(model)
-            if file is not None:
-                file.add(len(trace) - 1, trace, learner.pack(model), learner.state())
-            show(violation())
-            if violation() < limit:
+            if checkpoint is not None:
+                checkpoint.add(len(models) - 1, trace, learner.pack(model), learner.state())
+            violation = game.violation(trace.confusions[-1])
+            advance(violation=violation)
+            if violation < limit:
                 break
     return trace, models, plain
-
-
-@contextmanager
-def _bar(total: int, done: int, wanted: bool) -> Iterator[Any]:
-    """A function that is told the violation of every round."""
-    if not wanted:
-        yield lambda violation: None
-        return
-    with need_extra("tqdm", "progress=True").tqdm(total=total, initial=done, unit="round") as bar:
-
-        def show(violation: float) -> None:
-            bar.set_postfix(violation=f"{violation:.4f}")
-            bar.update()
-
-        yield show

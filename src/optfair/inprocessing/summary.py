@@ -1,4 +1,4 @@
-"""What a game did round by round, and what it ended in, in words."""
+"""Summarise a game: round by round, and what it ended in."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optfair.constraints.rows import row_name
 from optfair.inprocessing.game import Game, Trace
-from optfair.rule_file import (
+from optfair.rule.file import (
     decode_index,
     decode_name,
     decode_table,
     encode_index,
     encode_name,
     encode_table,
-    key_fingerprint,
 )
+from optfair.rule.keys import key_fingerprint
+from optfair.rule.multipliers import multiplier_table
+
+AT_CAP = 0.99  # multipliers this close to their bound, as a share of it, end on it
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
-    """What a game ended in, on the people it is judged by; multipliers : the mean ones, with values of the answer."""
+class TrainingSummary:
+    """What a game ended in, on the rows it is measured on.
+
+    multipliers : the mean ones, with the values of the result. norm : ‖λ‖₁ of the last round. cap : B. gap : distance
+    from an equilibrium, NaN if not known. members : models in the result. worst : the row furthest outside. on_bound :
+    whether the multipliers end on their bound.
+    """
 
     groups: pd.Index
     classes: pd.Index
@@ -37,21 +46,18 @@ class Training:
     members: int
     output: str
     worst: str = ""
-    judged: str = "people trained on"
+    measured_on: str = "people trained on"
     has_costs: bool = False
     has_gaps: bool = True
+    on_bound: bool = False
     key: bytes | None = None
-
-    @property
-    def on_bound(self) -> bool:
-        return self.norm >= 0.99 * self.cap
 
     def __str__(self) -> str:
         inside = f"outside its bounds by {self.excess:.4f} ({self.worst})" if self.excess else "within its bounds"
         gap = f"violation {self.violation:.4f}, " if self.has_gaps else ""
         lines = [
-            f"{self.rounds} rounds; the answer is {self.output} of {self.members} model{'s' * (self.members > 1)}",
-            f"on the {self.judged}: accuracy {self.accuracy:.4f}, {gap}{inside}",
+            f"{self.rounds} rounds; the result is {self.output} of {self.members} model{'s' * (self.members > 1)}",
+            f"on the {self.measured_on}: accuracy {self.accuracy:.4f}, {gap}{inside}",
             f"multipliers: ‖λ‖₁ = {self.norm:.4f}, bounded by {self.cap:.4g}",
         ]
         if self.on_bound:
@@ -61,37 +67,74 @@ class Training:
         return "\n".join(lines)
 
 
-NUMBERS = ("rounds", "accuracy", "violation", "excess", "norm", "cap", "gap", "members", "has_costs", "has_gaps")
+def summarise(
+    game: Game, trace: Trace, J: np.ndarray, mean: np.ndarray, groups: pd.Index, classes: pd.Index, **facts: Any
+) -> TrainingSummary:
+    """Summarise a game that ended in a result with confusion J (c, m) and mean multipliers (K,)."""
+    rows, values = game.rows, game.values(J)
+    norm = float(np.abs(trace.multipliers[-1]).sum()) * game.scale
+    return TrainingSummary(
+        groups=groups,
+        classes=classes,
+        multipliers=multiplier_table(rows, mean * game.scale, values),
+        rounds=len(trace),
+        accuracy=game.accuracy(J),
+        violation=float(rows.violation(values)),
+        excess=float(rows.excess(values)),
+        norm=norm,
+        cap=game.cap * game.scale,
+        gap=game.gap(J, mean) * game.scale,
+        worst=row_name(*rows.keys[int(np.argmax(rows.distances(values)))]),
+        has_gaps=bool(rows.is_gap.any()),
+        on_bound=norm >= AT_CAP * game.cap * game.scale,
+        **facts,
+    )
 
 
-def training_content(training: Training) -> dict[str, Any]:
-    """The summary without its key, as what JSON can hold; `training_from` is the way back."""
+NUMBERS = (
+    "rounds",
+    "accuracy",
+    "violation",
+    "excess",
+    "norm",
+    "cap",
+    "gap",
+    "members",
+    "has_costs",
+    "has_gaps",
+    "on_bound",
+)
+
+
+def training_content(training: TrainingSummary) -> dict[str, Any]:
+    """Return the summary without its key, as what JSON can hold; `training_from_content` is the way back."""
     return {
         "groups": encode_index(training.groups),
         "classes": encode_index(training.classes),
         "multipliers": encode_table(training.multipliers),
         "output": training.output,
         "worst": training.worst,
-        "judged": training.judged,
+        "measured_on": training.measured_on,
         "key": None if training.key is None else key_fingerprint(training.key),
         "numbers": {name: encode_name(getattr(training, name)) for name in NUMBERS},
     }
 
 
-def training_from(content: dict[str, Any]) -> Training:
-    return Training(
+def training_from_content(content: dict[str, Any]) -> TrainingSummary:
+    """Return the summary whose content this is, without its key."""
+    return TrainingSummary(
         groups=decode_index(content["groups"]),
         classes=decode_index(content["classes"]),
         multipliers=decode_table(content["multipliers"]),
         output=str(content["output"]),
         worst=str(content["worst"]),
-        judged=str(content["judged"]),
+        measured_on=str(content["measured_on"]),
         **{name: decode_name(content["numbers"][name]) for name in NUMBERS},
     )
 
 
 def history(game: Game, trace: Trace) -> dict[str, np.ndarray]:
-    """One line per round: of its model, and the distance of the mean of all rounds so far from an equilibrium.
+    """Return one line per round: of its model, and the distance of the mean of all rounds so far from an equilibrium.
 
     In the user's units: with costs, λ, its steps and the Lagrangian are in units of costs.
     """

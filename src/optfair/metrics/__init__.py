@@ -1,11 +1,11 @@
-"""Gaps between groups on labelled data, with what chance alone would show."""
+"""Measure gaps between groups on labelled data, with what chance alone would show."""
 
 from typing import TYPE_CHECKING, Any
 
-from optfair.metrics.checks import constraint_table
 from optfair.metrics.confusion import GroupConfusion, group_confusion
-from optfair.metrics.gaps import gaps, group_rates, violation
-from optfair.metrics.intervals import ViolationInterval, noise_floor, violation_interval
+from optfair.metrics.constraint_table import constraint_table
+from optfair.metrics.intervals import ViolationInterval
+from optfair.metrics.measures import gaps, group_rates, noise_floor, violation, violation_interval
 
 if TYPE_CHECKING:
     from optfair.metrics.scoring import ViolationScorer

@@ -1,53 +1,49 @@
-"""The joint confusion tensor of labelled data, and the second moments that carry all its uncertainty.
-
-    J[a,i,j] = Σ_n w_n 1[A_n=a, Y_n=i] h_nj / Σ w        (A, m, m), sums to 1
-    S[a,i]   = Σ_n w_n² 1[A_n=a, Y_n=i] h_n h_nᵀ / (Σ w)²   (A, m, m, m); for labels S[a,i] is diagonal
-
-h_n is the one-hot prediction or the row of probabilities. Everything else in this package is computed from
-these two, so that the rows are read once however many questions follow.
-"""
+"""Ask questions of labelled data that were counted once."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from optfair.labels import (
-    check_same_rows,
-    check_weights,
-    encode_classes,
-    encode_groups,
-    name_index,
-    object_array,
-    recode,
-)
-
-if TYPE_CHECKING:
-    from optfair.metrics.intervals import ViolationInterval
-
-SUM_TOLERANCE = 1e-3
+from optfair.constraints import RowSet
+from optfair.errors import warn_empty
+from optfair.metrics.counts import ConfusionCounts, count_rows, object_column
+from optfair.metrics.gaps import gap_rows, gap_table, largest_gap, rate_table
+from optfair.metrics.intervals import ViolationInterval, fair_quantile, simultaneous_interval
 
 
-@dataclass(frozen=True, eq=False)
-class GroupConfusion:
-    """Who was predicted what: `tensor[a, i, j]` = share of people of group a and true class i predicted as j.
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupConfusion(ConfusionCounts):
+    """Who was predicted what: the joint confusion tensor of labelled data, ready for questions.
 
-    tensor : (A, m, m), sums to 1. groups, classes : the A and m names.
-    n_people : (A, m), rows of positive weight per group and true class.
-    hard : True for unweighted labels (their counts are multinomial).
-    second_moment : (A, m, m) for labels (a diagonal), (A, m, m, m) for probabilities.
+    `optfair.metrics.group_confusion` makes it. Its methods answer without reading the rows again.
+
+    Attributes
+    ----------
+    tensor : ndarray of shape (n_groups, n_classes, n_classes)
+        ``tensor[a, i, j]`` is the share of people of group a and true class i predicted as j; sums to 1.
+    groups : pandas.Index
+        Names of the groups.
+    classes : pandas.Index
+        Names of the classes.
+    n_people : ndarray of shape (n_groups, n_classes)
+        Rows of positive weight per group and true class.
+    hard : bool
+        Whether predictions are unweighted labels, whose counts are multinomial.
+    second_moment : ndarray of shape (n_groups, n_classes, n_classes) or (n_groups, n_classes, n_classes, n_classes)
+        Second moments of the predictions: a diagonal for labels, matrices for probabilities.
+
+    Examples
+    --------
+    >>> from optfair.metrics import group_confusion
+    >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+    >>> confusion.violation("dp")
+    0.25
     """
-
-    tensor: np.ndarray
-    groups: pd.Index
-    classes: pd.Index
-    n_people: np.ndarray
-    hard: bool
-    second_moment: np.ndarray
 
     def __repr__(self) -> str:
         A, m = self.n_people.shape
@@ -55,20 +51,21 @@ class GroupConfusion:
         people = int(self.n_people.sum())
         return f"<GroupConfusion of {people} people, {A} groups, {m} classes, by {kind}; see .to_frame()>"
 
-    @property
-    def prior(self) -> np.ndarray:
-        """P[a,i] = Σ_j J[a,i,j], (A, m)."""
-        return self.tensor.sum(-1)
-
-    @property
-    def moments(self) -> np.ndarray:
-        """S as full matrices, (A, m, m, m)."""
-        if self.second_moment.ndim == 4:
-            return self.second_moment
-        return self.second_moment[..., None] * np.eye(len(self.classes))
-
     def to_frame(self) -> pd.DataFrame:
-        """One line per cell: group, given (true class), outcome (predicted class), share, n."""
+        """Return the tensor as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per cell: group, given (true class), outcome (predicted class), share, n.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> len(confusion.to_frame())
+        8
+        """
         A, m = self.n_people.shape
         group, given, outcome = (x.ravel() for x in np.indices((A, m, m)))
         return pd.DataFrame(
@@ -81,37 +78,137 @@ class GroupConfusion:
             }
         )
 
-    # The questions, asked without reading the rows again. `question`: reference, outcomes, attributes.
-    # Imported when asked: those modules are written in terms of this class.
     def violation(self, criterion: Any = "dp", **question: Any) -> float:
-        """max_k |D_k|; see `optfair.metrics.violation`."""
-        from optfair.metrics.gaps import violation_of
+        """Measure the largest gap between a group's rate and the reference.
 
-        return violation_of(self, criterion, **question)
+        Parameters
+        ----------
+        criterion : str, Constraint, or list of these, default "dp"
+            What is compared; see `optfair.metrics.violation`.
+        **question
+            ``reference``, ``outcomes``, ``attributes`` as in `optfair.metrics.violation`.
+
+        Returns
+        -------
+        float
+            ``max_k |D_k|``.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> confusion.violation("eop", outcomes=[1])
+        0.5
+        """
+        return largest_gap(self, self._rows(criterion, question))
 
     def gaps(self, criterion: Any = "dp", **question: Any) -> pd.DataFrame:
-        """One line per row of D; see `optfair.metrics.gaps`."""
-        from optfair.metrics.gaps import gaps_of
+        """Return every gap with the people behind it and its standard error.
 
-        return gaps_of(self, criterion, **question)
+        Parameters
+        ----------
+        criterion : str, Constraint, or list of these, default "dp"
+            What is compared; see `optfair.metrics.violation`.
+        **question
+            ``reference``, ``outcomes``, ``attributes`` as in `optfair.metrics.violation`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per row of D; see `optfair.metrics.gaps`.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> confusion.gaps("oae")["value"].tolist()
+        [0.25, -0.25]
+        """
+        return gap_table(self, self._rows(criterion, question))
 
     def group_rates(self) -> pd.DataFrame:
-        """Selection rates, class-conditional rates and accuracy; see `optfair.metrics.group_rates`."""
-        from optfair.metrics.gaps import rates_of
+        """Return selection rates, class-conditional rates and accuracy of every group.
 
-        return rates_of(self)
+        Returns
+        -------
+        pandas.DataFrame
+            See `optfair.metrics.group_rates`.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> rates = confusion.group_rates()
+        >>> rates[rates["rate"] == "accuracy"]["value"].tolist()
+        [1.0, 0.5, 0.75]
+        """
+        table, empty = rate_table(self)
+        warn_empty(empty)
+        return table
 
     def noise_floor(self, criterion: Any = "dp", **question: Any) -> float:
-        """What a perfectly fair rule would show; see `optfair.metrics.noise_floor`."""
-        from optfair.metrics.intervals import floor_of
+        """Return the violation that a perfectly fair rule would show by chance.
 
-        return floor_of(self, criterion, **question)
+        Parameters
+        ----------
+        criterion : str, Constraint, or list of these, default "dp"
+            What is compared; see `optfair.metrics.violation`.
+        **question
+            ``reference``, ``outcomes``, ``attributes``, and ``level``, ``n_replicates``, ``random_state`` as in
+            `optfair.metrics.noise_floor`.
+
+        Returns
+        -------
+        float
+            The quantile at ``level`` of the violation of a fair rule.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> 0 < confusion.noise_floor("dp") < 1
+        True
+        """
+        rows, replicates = self._split(criterion, question)
+        return fair_quantile(self, rows, **replicates)
 
     def violation_interval(self, criterion: Any = "dp", **question: Any) -> ViolationInterval:
-        """A confidence interval of the violation; see `optfair.metrics.violation_interval`."""
-        from optfair.metrics.intervals import interval_of
+        """Return a confidence interval of the violation.
 
-        return interval_of(self, criterion, **question)
+        Parameters
+        ----------
+        criterion : str, Constraint, or list of these, default "dp"
+            What is compared; see `optfair.metrics.violation`.
+        **question
+            ``reference``, ``outcomes``, ``attributes``, and ``level``, ``n_replicates``, ``random_state`` as in
+            `optfair.metrics.violation_interval`.
+
+        Returns
+        -------
+        ViolationInterval
+            The interval, the noise floor, and simultaneous intervals of all gaps.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> confusion.violation_interval("dp").lower
+        0.0
+        """
+        rows, replicates = self._split(criterion, question)
+        return simultaneous_interval(self, rows, **replicates)
+
+    def _rows(self, criterion: Any, question: dict[str, Any]) -> RowSet:
+        """Return the rows of a question; those nobody is in are named in a warning."""
+        rows = gap_rows(self, criterion, **question)
+        warn_empty(rows.dropped)
+        return rows
+
+    def _split(self, criterion: Any, question: dict[str, Any]) -> tuple[RowSet, dict[str, Any]]:
+        """Return (the rows of a question, its arguments that speak of replicates)."""
+        names = ("level", "n_replicates", "random_state")
+        replicates = {name: question[name] for name in names if name in question}
+        return self._rows(criterion, {k: v for k, v in question.items() if k not in names}), replicates
 
 
 def group_confusion(
@@ -123,119 +220,34 @@ def group_confusion(
     classes: Iterable[Hashable] | None = None,
     groups: Iterable[Hashable] | None = None,
 ) -> GroupConfusion:
-    """The confusion tensor of each group.
+    """Count labelled data once, for all questions about it.
 
-    y_true : n labels. prediction : n labels, or (n, m) probabilities with columns in the order of `classes`.
-    sensitive_features : the group of each row; several columns make intersections.
-    sample_weight : n non-negative weights of the mean.
-    classes : the order of the classes (default: sorted; for labels those of y_true and prediction together).
-    groups : the order of the groups; may hold groups that have no rows here.
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True classes.
+    prediction : array-like of shape (n,) or (n, n_classes)
+        Predicted classes, or probabilities of a randomised rule with columns in the order of ``classes``.
+    sensitive_features : array-like of shape (n,) or (n, n_attributes)
+        Group of each row; several columns make intersections.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+    classes : sequence of class labels, optional
+        Order of the classes; sorted by default, for labels those of ``y_true`` and ``prediction`` together.
+    groups : sequence of group names, optional
+        Order of the groups; may hold groups that have no rows here.
+
+    Returns
+    -------
+    GroupConfusion
+        The confusion tensor of each group, with what its uncertainty needs.
+
+    Examples
+    --------
+    >>> from optfair.metrics import group_confusion
+    >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+    >>> confusion.tensor.sum(axis=(1, 2)).tolist()
+    [0.5, 0.5]
     """
-    n = check_same_rows(
-        y_true=y_true,
-        prediction=prediction,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-    )
-    group, group_names = encode_groups(sensitive_features, n)
-    if groups is not None:
-        wanted = name_index(groups, "groups")
-        group, group_names = recode(group, list(group_names), wanted, "sensitive_features", "groups"), wanted
-    true, true_names = encode_classes(y_true, classes)
-    weights = check_weights(sample_weight, n)
-    if weights is not None and weights.min() == weights.max():
-        weights = None  # equal weights are no weights, and counts are then multinomial
-    label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
-    if len(names) != len(true_names) or list(names) != list(true_names):
-        true = recode(true, list(true_names), names, "y_true", "classes")
-
-    A, m = len(group_names), len(names)
-    cell = group * m + true
-    counted = cell if weights is None else cell[weights > 0]
-    w = np.ones(n) if weights is None else weights
-    if probabilities is None:
-        place = cell * m + label
-        first, second = (np.bincount(place, x, A * m * m) for x in (w, w * w))
-    else:
-        first, second = _soft_moments(cell, probabilities, w, A * m)
-    total = w.sum()
-    return GroupConfusion(
-        tensor=first.reshape(A, m, m) / total,
-        groups=group_names,
-        classes=names,
-        n_people=np.bincount(counted, minlength=A * m).reshape(A, m),
-        hard=probabilities is None and weights is None,
-        second_moment=second.reshape((A, m, m) if probabilities is None else (A, m, m, m)) / total**2,
-    )
-
-
-def read_prediction(
-    prediction: Any, classes: pd.Index, *, fixed: bool
-) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
-    """(codes, None, classes grown by the labels), or (codes, probabilities, classes)."""
-    if prediction is None:
-        raise ValueError("prediction: missing; give one label, or one row of probabilities, per row.")
-    if np.ndim(prediction) != 2:
-        codes, labels = encode_classes(prediction, name="prediction")
-        if fixed:
-            return recode(codes, list(labels), classes, "prediction", "classes"), None, classes
-        union = list(dict.fromkeys([*classes, *labels]))
-        try:
-            union = sorted(union)
-        except TypeError:
-            raise ValueError(
-                f"prediction: its labels, such as {labels.tolist()[0]!r}, are of another type than those of "
-                f"y_true, such as {classes.tolist()[0]!r}; use the same labels, or give classes=."
-            ) from None
-        index = pd.Index(union, tupleize_cols=False)
-        return recode(codes, list(labels), index, "prediction", "classes"), None, index
-    probabilities = _check_probabilities(prediction, classes)
-    codes = probabilities.argmax(1)
-    if np.isin(probabilities, (0.0, 1.0)).all():
-        return codes, None, classes  # one-hot rows are labels
-    return codes, probabilities, classes
-
-
-def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
-    columns = list(prediction.columns) if isinstance(prediction, pd.DataFrame) else None
-    names = classes.tolist()
-    if columns is not None and columns != names and set(columns) == set(names):
-        raise ValueError(f"prediction: columns {columns!r} are not in the order of classes={names!r}; reorder them.")
-    try:
-        h = np.asarray(prediction, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("prediction: a 2-d prediction must hold probabilities, one column per class.") from None
-    if h.shape[1] != len(classes):
-        raise ValueError(
-            f"prediction: has {h.shape[1]} columns for {len(classes)} classes {names!r}; needs one per class "
-            "(name them all with classes=)."
-        )
-    if not np.isfinite(h).all():
-        raise ValueError(f"prediction: {int((~np.isfinite(h)).any(1).sum())} rows hold NaN or infinite values.")
-    total = h.sum(1)
-    bad = (np.abs(total - 1) > SUM_TOLERANCE) | (h < 0).any(1)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"prediction: {int(bad.sum())} rows are not probabilities (row {row}: sum {total[row]:.4g}, "
-            f"least {h[row].min():.4g}); entries must be at least 0 and sum to 1."
-        )
-    return h / total[:, None]
-
-
-def _soft_moments(cell: np.ndarray, h: np.ndarray, w: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Σ w h and Σ w² h hᵀ of each cell: one matrix product per cell over its rows, sorted together."""
-    m = h.shape[1]
-    order = np.argsort(cell, kind="stable")
-    ends = np.cumsum(np.bincount(cell, minlength=n_cells))
-    first, second = np.zeros((n_cells, m)), np.zeros((n_cells, m, m))
-    for c, rows in enumerate(np.split(order, ends[:-1])):
-        if len(rows):
-            weighted = w[rows, None] * h[rows]
-            first[c], second[c] = weighted.sum(0), weighted.T @ weighted
-    return first, second
-
-
-def object_column(names: pd.Index, codes: np.ndarray) -> pd.Series:
-    """names[codes] with every cell of its own Python type (tuples and integers included)."""
-    return pd.Series(object_array(list(names))[codes], dtype=object)
+    counts = count_rows(y_true, prediction, sensitive_features, sample_weight, classes, groups)
+    return GroupConfusion(**{field.name: getattr(counts, field.name) for field in fields(counts)})

@@ -1,4 +1,4 @@
-"""From moments to standard errors: every gap is a smooth function of sums over people.
+"""Derive standard errors from moments: every gap is a smooth function of sums over people.
 
 A person of cell (a, i) with prediction h moves the rate r = N_r·vec(J) / (G_r·P) by
 (N_r[a,i]·h − r G_r[a,i]) / (G_r·P), and, since Σ_j h_j = 1, the gap D_k = Σ_r C_kr r by a linear
@@ -7,8 +7,8 @@ function of h:
     B_k[a,i]·h,   B_k[a,i,j] = Σ_r C_kr (N_r[a,i,j] − r G_r[a,i]) / (G_r·P),
     cov(D) = Σ_{a,i} B[a,i] S[a,i] B[a,i]ᵀ.
 
-Group sizes are random here, as they are for who draws a sample from a population. A user's own row E·vec(J) is such
-a rate too, among everybody: J sums to 1 (`as_rates`).
+Group sizes are random here, as in a sample from a population. A user's row E·vec(J) is such a rate too, among
+everybody: J sums to 1 (`as_rates`).
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ MAX_ENTRIES = 20_000_000
 
 
 def as_rates(rows: RowSet) -> RowSet:
-    """The same rows, every one a combination of rates: E_k·vec(J) = E_k·vec(J) / ΣP, whose mass ΣP = 1 is everybody.
+    """Return the same rows, every one a combination of rates.
 
-    So a row of weighted people is a ratio of sums, as it should be, and a constant row has no error.
+    E_k·vec(J) = E_k·vec(J) / ΣP is a rate whose mass ΣP = 1 is everybody. So a row of weighted people is a ratio of
+    sums, as it should be, and a constant row has no error.
     """
-    own = np.flatnonzero(np.diff(rows.combination.indptr) == 0)
-    if not len(own):
+    index = np.flatnonzero(np.diff(rows.combination.indptr) == 0)  # the rows of the user
+    if not len(index):
         return rows
     K, n_cells = len(rows), rows.conditions.shape[1]
-    place = sparse.csr_array((np.ones(len(own)), (own, np.arange(len(own)))), shape=(K, len(own)))
+    place = sparse.csr_array((np.ones(len(index)), (index, np.arange(len(index)))), shape=(K, len(index)))
     return replace(
         rows,
         combination=sparse.csr_array(sparse.hstack([rows.combination, place])),
-        hits=sparse.csr_array(sparse.vstack([rows.hits, rows.own[own]])),
-        conditions=sparse.csr_array(sparse.vstack([rows.conditions, np.ones((len(own), n_cells))])),
-        own=sparse.csr_array(rows.own.shape),
+        hits=sparse.csr_array(sparse.vstack([rows.hits, rows.user_rows[index]])),
+        conditions=sparse.csr_array(sparse.vstack([rows.conditions, np.ones((len(index), n_cells))])),
+        user_rows=sparse.csr_array(rows.user_rows.shape),
     )
 
 
 def rate_influence(rows: RowSet, tensor: np.ndarray) -> sparse.csr_array:
-    """The derivative of each rate by J, (R, A·m·m); rates of empty cells have none.   tensor: (A, m, m)"""
+    """Return the derivative of each rate by J, (R, A·m·m); rates of empty cells have none.   tensor: (A, m, m)"""
     m = tensor.shape[-1]
     mass = rows.conditions @ tensor.sum(-1).ravel()
     inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
@@ -54,7 +55,7 @@ def rate_influence(rows: RowSet, tensor: np.ndarray) -> sparse.csr_array:
 
 
 def row_variances(combination: sparse.csr_array, influence: sparse.csr_array, blocks: np.ndarray) -> np.ndarray:
-    """diag(B S Bᵀ), B = combination @ influence.   blocks S: (A, m, m, m), or (A, m, m) if diagonal"""
+    """Return diag(B S Bᵀ), B = combination @ influence.   blocks S: (A, m, m, m), or (A, m, m) if diagonal"""
     width = influence.shape[1]
     if blocks.ndim == 3:
         S = sparse.diags_array(blocks.ravel())
@@ -73,7 +74,7 @@ def row_variances(combination: sparse.csr_array, influence: sparse.csr_array, bl
 
 
 def people_behind(rows: RowSet, n_people: np.ndarray) -> np.ndarray:
-    """The fewest people behind any rate of each row, (K,): for gaps to the overall rate, the group.
+    """Return the fewest people behind any rate of each row, (K,): for gaps to the overall rate, the group.
 
     Every row must be a combination of rates.
     """

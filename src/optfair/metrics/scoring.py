@@ -1,6 +1,6 @@
-"""A scorer for model selection: −max_k |D_k| of what an estimator answers on held-out people; greater is better.
+"""Score the violation in model selection: −max_k |D_k| of what an estimator predicts on held-out people.
 
-scikit-learn calls it as scorer(estimator, X, y). The group of each person comes from the first of
+scikit-learn calls the scorer as scorer(estimator, X, y). The group of each person comes from the first of
 
     1. the argument, which scikit-learn passes on if the scorer asks for it (metadata routing);
     2. the scorer's own `sensitive_features`: columns of X, or a function of X;
@@ -18,26 +18,44 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
-from optfair.features import read_groups
-from optfair.metrics.gaps import Attributes, violation
+from optfair.inputs.containers import read_groups
+from optfair.metrics.gaps import Attributes
+from optfair.metrics.measures import violation
+from optfair.utils.checks import check_choice
 
 METHODS = ("predict", "predict_proba")
 
 
 class ViolationScorer(BaseEstimator):
-    """−max_k |D_k| as a scikit-learn scorer, for `scoring=` of GridSearchCV, cross_validate and others.
+    """Score an estimator by minus its violation, for ``scoring=`` of GridSearchCV, cross_validate and others.
 
-    criterion, reference, outcomes, attributes : the question; see `optfair.metrics.violation`.
-    sensitive_features : where in X the groups are: a column name or position, a list of them, or a function of X.
-        None: the groups come as an argument, or the estimator says it.
-    method : "predict" measures the answers as delivered, "predict_proba" the randomised rule behind them (less noise).
+    A score is one number per fold: with small groups it is mostly noise (`optfair.metrics.noise_floor` tells how much).
 
-    A score is one number per fold: with small groups mostly noise (`optfair.metrics.noise_floor` says how much).
+    Parameters
+    ----------
+    criterion : str, Constraint, or list of these, default "dp"
+        What is compared; see `optfair.metrics.violation`.
+    reference : {"overall", "pairwise"}, default "overall"
+        Compare each group with everybody, or every two groups.
+    outcomes : sequence of class labels, optional
+        Predicted classes that are meant.
+    attributes : str or sequence of attribute names, default "intersections"
+        Which groups of several attributes are meant.
+    sensitive_features : str, int, list or callable, optional
+        Where in X the groups are: a column name or position, a list of them, or a function of X. By default the groups
+        come as an argument, or the estimator says where they are.
+    method : {"predict", "predict_proba"}, default "predict"
+        Measure the predictions as delivered, or the randomised rule behind them, which has less noise.
 
+    Examples
+    --------
+    >>> from optfair.metrics import ViolationScorer
     >>> ViolationScorer("eo", sensitive_features="sex")
     ViolationScorer(criterion='eo', sensitive_features='sex')
-    >>> # with sklearn.set_config(enable_metadata_routing=True), to give the groups with fit or in params=:
-    >>> # ViolationScorer("eo").set_score_request(sensitive_features=True)
+
+    With ``sklearn.set_config(enable_metadata_routing=True)`` the groups can be given with ``fit`` or in ``params=``:
+
+    >>> scorer = ViolationScorer("eo").set_score_request(sensitive_features=True)  # doctest: +SKIP
     """
 
     # A parameter of `score`, but no metadata.
@@ -47,9 +65,9 @@ class ViolationScorer(BaseEstimator):
         self,
         criterion: Any = "dp",
         *,
-        reference: str = "overall",
+        reference: str | None = None,
         outcomes: Sequence[Hashable] | None = None,
-        attributes: Attributes = "intersections",
+        attributes: Attributes | None = None,
         sensitive_features: Any = None,
         method: str = "predict",
     ) -> None:
@@ -63,23 +81,47 @@ class ViolationScorer(BaseEstimator):
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> float:
-        """The score of a fitted estimator; see `score`."""
+        """Score a fitted estimator; see `score`."""
         return self.score(estimator, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
 
     def score(
         self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> float:
-        """−violation of a fitted estimator on X, y.
+        """Return minus the violation of a fitted estimator.
 
-        sensitive_features : the group of each row (several columns make intersections), before any other source.
-        sample_weight : n non-negative weights.
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier, pipeline or search.
+        X : array-like or data frame of n rows
+            Features of held-out people.
+        y : array-like of shape (n,)
+            Their true classes.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row, before any other source.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        float
+            ``−max_k |D_k|``; greater is better.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.dummy import DummyClassifier
+        >>> from optfair.metrics import ViolationScorer
+        >>> X, y = np.arange(20).reshape(10, 2), np.array([0, 1] * 5)
+        >>> model = DummyClassifier().fit(X, y)
+        >>> ViolationScorer("dp").score(model, X, y, sensitive_features=["A"] * 4 + ["B"] * 6)
+        -0.0
         """
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r}: must be one of {', '.join(map(repr, METHODS))}.")
+        check_choice("method", self.method, METHODS)
         groups = self._groups(estimator, X) if sensitive_features is None else sensitive_features
-        # An aware classifier that does not find the groups in X itself needs them to answer.
-        needs = getattr(_last(estimator), "_asks_for_groups", bool)
-        arguments = {"sensitive_features": groups} if needs() else {}
+        # An aware classifier that does not find the groups in X itself needs them to predict.
+        needs_groups = getattr(_last_step(estimator), "_asks_for_groups", bool)
+        arguments = {"sensitive_features": groups} if needs_groups() else {}
         prediction, classes = _prediction(estimator, X, y, self.method, arguments)
         return -violation(
             y,
@@ -106,31 +148,31 @@ class ViolationScorer(BaseEstimator):
         return groups
 
     def _accept_sample_weight(self) -> bool:
-        """Without metadata routing scikit-learn asks this of scorers that stand in a dict."""
+        """Answer what scikit-learn asks of scorers in a dict when there is no metadata routing."""
         return True
 
 
 def _estimators_groups(estimator: Any, X: Any) -> Any:
-    """The groups an estimator reads from X itself; None if it does not say."""
+    """Return the groups an estimator reads from X itself; None if it does not say where they are."""
     source = getattr(estimator, "sensitive_features", None)
     if source is not None:
         return read_groups(source, X)
     if isinstance(estimator, Pipeline):
         last = estimator.steps[-1][1]
-        seen = estimator[:-1].transform(X) if len(estimator.steps) > 1 and _says(last) else X
-        return _estimators_groups(last, seen)
+        transform = len(estimator.steps) > 1 and _reads_groups(last)
+        return _estimators_groups(last, estimator[:-1].transform(X) if transform else X)
     if hasattr(estimator, "best_estimator_"):  # a search that is itself cross-validated
         return _estimators_groups(estimator.best_estimator_, X)
     return None
 
 
-def _says(estimator: Any) -> bool:
-    """Whether transforming X for it is of use."""
+def _reads_groups(estimator: Any) -> bool:
+    """Tell whether transforming X for it is of use."""
     return getattr(estimator, "sensitive_features", None) is not None or isinstance(estimator, Pipeline)
 
 
-def _last(estimator: Any) -> Any:
-    """The classifier that answers, behind pipelines and searches."""
+def _last_step(estimator: Any) -> Any:
+    """Return the classifier that predicts, behind pipelines and searches."""
     while True:
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]
@@ -143,25 +185,25 @@ def _last(estimator: Any) -> Any:
 def _prediction(
     estimator: Any, X: Any, y: Any, method: str, arguments: dict[str, Any]
 ) -> tuple[Any, list[Hashable] | None]:
-    """What the estimator answers, and the classes.
+    """Return what the estimator predicts, and the classes.
 
-    All its classes are named, so that a fold in which nobody has or gets one of them is asked the same question.
+    All its classes are named, so that a fold in which a class does not occur is asked the same question.
     """
-    answers = np.asarray(getattr(estimator, method)(X, **arguments))
-    soft, known = method == "predict_proba", getattr(estimator, "classes_", None)
-    if known is None and soft:
+    prediction = np.asarray(getattr(estimator, method)(X, **arguments))
+    soft, fitted_classes = method == "predict_proba", getattr(estimator, "classes_", None)
+    if fitted_classes is None and soft:
         raise ValueError(
             f"method='predict_proba': {type(estimator).__name__} has no classes_ to name the columns; "
             "use method='predict'."
         )
-    if not soft and answers.ndim == 2 and answers.shape[1] == 1:
-        answers = answers.ravel()  # some boosters answer in a column
-    if known is None:
-        return answers, None
-    classes = np.asarray(known).tolist()
-    seen = [np.ravel(y)] if soft else [np.ravel(y), answers]
-    found = dict.fromkeys(label for labels in seen for label in pd.Series(labels).dropna().unique().tolist())
-    unseen = [label for label in found if label not in classes]
-    if soft and unseen:  # classes that training did not have: nobody is given them
-        answers = np.hstack([answers, np.zeros((len(answers), len(unseen)))])
-    return answers, classes + unseen
+    if not soft and prediction.ndim == 2 and prediction.shape[1] == 1:
+        prediction = prediction.ravel()  # some boosters predict a column
+    if fitted_classes is None:
+        return prediction, None
+    classes = np.asarray(fitted_classes).tolist()
+    columns = [np.ravel(y)] if soft else [np.ravel(y), prediction]
+    labels = dict.fromkeys(label for column in columns for label in pd.Series(column).dropna().unique().tolist())
+    unseen = [label for label in labels if label not in classes]
+    if soft and unseen:  # classes that training did not have are never predicted
+        prediction = np.hstack([prediction, np.zeros((len(prediction), len(unseen)))])
+    return prediction, classes + unseen

@@ -1,65 +1,101 @@
-"""`TorchClassifier`: a network that fits soft targets, as a scikit-learn classifier."""
+"""`TorchClassifier`: a network that fits labels or soft targets, as a scikit-learn classifier."""
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
-from torch.nn import Module
 
-from optfair.features import is_dataset
-from optfair.labels import check_same_rows, check_weights
-from optfair.nn.batches import ArrayRows, DatasetRows, Rows, in_blocks
-from optfair.nn.full_batch import minimise
-from optfair.nn.inputs import check_cells, check_table, encode_labels, read_y
+from optfair.inputs.labels import check_same_rows, check_weights
+from optfair.nn.batches import RowSource
+from optfair.nn.fitting import ObjectiveFactory, SoftLabels, fit_early_stopping, fit_epochs, fit_full_batch
 from optfair.nn.nets import Factory, make_module
-from optfair.nn.saved import SavedTraining
-from optfair.nn.settings import DTYPES, check_settings, draw_seed, find_device, whole_number
-from optfair.nn.stopping import Patience, validation_rows
-from optfair.nn.training import Lesson, Recipe, Training, seed_of, seeded, weigh_targets
+from optfair.nn.optimizers import OptimizerSettings
+from optfair.nn.prediction import NetworkPredictor
+from optfair.nn.settings import DTYPES, check_settings, draw_seed, find_device
+from optfair.nn.targets import check_cells, check_table, encode_labels, read_y
+from optfair.nn.training import TrainingState, derive_seed, seed_torch
+from optfair.utils.checks import check_integer, check_number
 
 
-class TorchClassifier(ClassifierMixin, SavedTraining):
-    """p(x) = softmax(f_θ(x)), θ by the cross-entropy of labels or of soft targets (see `fit_targets`).
-
-    Parameters
-    ----------
-    module : "linear"; "mlp", with the widths ``hidden`` and ``dropout`` before the output; "resnet" for images; or a
-        callable (input_shape, n_outputs) -> torch.nn.Module that gives logits.
-    epochs : passes over the data in `fit`; with L-BFGS, fifty iterations each at most.
-    batch_size : rows in a step; None for all.
-    optimizer : "adamw", "sgd" (momentum 0.9), "lbfgs" (all rows, to convergence, without dropout); "auto" is lbfgs
-        when ``batch_size`` is None, else adamw.
-    lr, decay : the rate of the first epoch of a call, and its factor after each epoch.
-    weight_decay : as torch's AdamW and SGD have it; with L-BFGS ½ · weight_decay · ‖W‖², biases free.
-    early_stopping : in `fit`, keep ``validation_fraction`` of the rows apart (by class) and stop after ``patience``
-        epochs without a better loss on them; the best parameters are kept.
-    warm_start : `fit` continues from where the last one ended.
-    device : "cpu", "auto", "cuda", …
-    dtype : "float32" or "float64".
-    num_workers : processes that read a Dataset; 0 reads it here.
-    random_state : the only source of randomness; torch's and numpy's global states are left alone.
+class TorchClassifier(ClassifierMixin, NetworkPredictor):
+    """Fit a network p(x) = softmax(f_θ(x)), θ by the cross-entropy of labels or of soft targets (see `fit_targets`).
 
     X is an array or data frame of numbers (2-d; 4-d images for "resnet" and callables), or a map-style torch Dataset
     whose items are x, (x, y) or (x, y, group) and of which only batches are ever in memory.
 
+    Parameters
+    ----------
+    module : {"linear", "mlp", "resnet"} or callable, default "linear"
+        The network, see `make_module`: "linear"; "mlp"; "resnet" for images; or a callable
+        (input_shape, n_outputs) -> torch.nn.Module that returns logits.
+    hidden : sequence of int, default (200,)
+        Widths of the hidden layers of "mlp".
+    dropout : float, default 0.3
+        Share of the units that are dropped before the output of "mlp" and "resnet".
+    epochs : int, default 20
+        Passes over the data in `fit`; with L-BFGS, fifty iterations each at most.
+    batch_size : int or None, default 256
+        Rows in a step; None for all.
+    optimizer : {"auto", "adamw", "sgd", "lbfgs"}, default "auto"
+        Method of optimization: "adamw", "sgd" (momentum 0.9), or "lbfgs" (all rows, to convergence, without dropout).
+        "auto" is lbfgs when ``batch_size`` is None, else adamw.
+    lr : float, default 0.005
+        Rate of the first epoch of a call.
+    weight_decay : float, default 1e-4
+        As torch's AdamW and SGD have it; with L-BFGS the penalty ½ · weight_decay · ‖W‖², biases free.
+    decay : float, default 0.95
+        Factor of the rate after each epoch.
+    early_stopping : bool, default False
+        Whether `fit` holds rows out, by class, and stops after ``patience`` epochs without a better loss on them; the
+        best parameters are kept.
+    validation_fraction : float, default 0.1
+        Share of the rows that early stopping holds out.
+    patience : int, default 5
+        Epochs without a better loss after which early stopping ends the training.
+    warm_start : bool, default False
+        Whether `fit` continues from where the last one ended.
+    device : str, default "cpu"
+        The device of the network: "cpu", "auto", "cuda", ….
+    dtype : {"float32", "float64"}, default "float32"
+        Type of the parameters.
+    num_workers : int, default 0
+        Processes that read a Dataset; 0 reads it in this process.
+    random_state : int, numpy generator or None, default None
+        The only source of randomness; torch's and numpy's global states are left alone.
+
     Attributes
     ----------
-    classes_ : (m,). module_ : the fitted torch module. n_iter_ : epochs (or iterations of L-BFGS) of the last call.
-    converged_ : whether L-BFGS has. input_shape_ : the shape of one row.
-    validation_losses_ : of each epoch, with ``early_stopping``.
+    classes_ : ndarray of shape (m,)
+        The names of the classes.
+    module_ : torch.nn.Module
+        The fitted network.
+    n_iter_ : int
+        Epochs (or iterations of L-BFGS) of the last call.
+    converged_ : bool
+        Whether L-BFGS has converged; only after a fit by L-BFGS.
+    input_shape_ : tuple of int
+        The shape of one row.
+    validation_losses_ : list of float
+        The loss on the validation rows after each epoch; only with ``early_stopping``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from optfair.nn import TorchClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = TorchClassifier("mlp", hidden=(16,), epochs=60, lr=0.02, batch_size=32, random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (150, 3)
+    >>> bool(model.score(X, y) > 0.9)
+    True
     """
 
     def __init__(
@@ -103,43 +139,120 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
 
     # -- fitting -------------------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TorchClassifier:
-        """Fit labels. y : (n,); may be left out where X is a Dataset of (x, y) or (x, y, group)."""
-        recipe = check_settings(self)
+        """Fit the network to labels.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or torch Dataset
+            The rows, (n, d) or (n, channels, height, width).
+        y : array-like of shape (n,), default None
+            The labels. May be left out where X is a Dataset of (x, y) or (x, y, group).
+        sample_weight : array-like of shape (n,), default None
+            Weights of the rows, at least 0.
+
+        Returns
+        -------
+        TorchClassifier
+            The fitted classifier itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optfair.nn import TorchClassifier
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["no", "no", "yes", "yes"])
+        >>> model = TorchClassifier(batch_size=None, weight_decay=0.1, dtype="float64", random_state=0)
+        >>> model.fit(X, y).predict(X).tolist()
+        ['no', 'no', 'yes', 'yes']
+        """
+        settings = check_settings(self)
         fresh = not (self.warm_start and hasattr(self, "module_"))
-        known = None if fresh else self.classes_
-        rows, codes, weight = self._labelled(X, y, sample_weight, known, fresh)
-        table = np.eye(len(self.classes_))
-        self._train(rows, codes, table, weight, recipe, self.epochs, fresh, self.early_stopping)
+        rows, labels = self._labelled_rows(X, y, sample_weight, None if fresh else self.classes_, fresh)
+        self._train(rows, labels, settings, self.epochs, fresh, early_stopping=self.early_stopping)
         self._warn_unless_converged()
         return self
 
-    def fit_lesson(
-        self, X: Any, y: Any, lesson: Callable[[Module, Tensor, Tensor], Lesson], sample_weight: Any = None
+    def fit_objective(
+        self, X: Any, y: Any, make_objective: ObjectiveFactory, sample_weight: Any = None
     ) -> TorchClassifier:
-        """`fit` afresh, with another lesson than plain training.
+        """Fit the network afresh, with another objective than the cross-entropy of the labels.
 
-        lesson : (network, targets (n, m), rows to learn from (N,)) -> `optfair.nn.training.Lesson`, called once; the
-        targets are those of the labels times the weights.
+        Parameters
+        ----------
+        X : array-like, DataFrame, or torch Dataset
+            The rows, (n, d) or (n, channels, height, width).
+        y : array-like of shape (n,)
+            The labels; None where X is a Dataset of (x, y) or (x, y, group).
+        make_objective : callable
+            A function (network, targets (n, m), index (N,)) -> `optfair.nn.training.TrainingObjective`, called once.
+            The targets are those of the labels times the weights; ``index`` are the rows to train on.
+        sample_weight : array-like of shape (n,), default None
+            Weights of the rows, at least 0.
+
+        Returns
+        -------
+        TorchClassifier
+            The fitted classifier itself.
+
+        Examples
+        --------
+        Plain training, on batches that hold every row twice:
+
+        >>> import numpy as np
+        >>> from optfair.nn import TorchClassifier
+        >>> from optfair.nn.training import TrainingObjective
+        >>> class Twice(TrainingObjective):
+        ...     def batches(self, size, shape, generator):
+        ...         return [batch.repeat(2) for batch in super().batches(size, shape, generator)]
+        >>> X, y = np.arange(8.0).reshape(-1, 1), np.repeat([0, 1], 4)
+        >>> model = TorchClassifier(epochs=3, random_state=0)
+        >>> model.fit_objective(X, y, lambda network, targets, index: Twice(targets, index)).n_iter_
+        3
         """
-        recipe = check_settings(self)
-        if recipe.optimizer == "lbfgs":
+        settings = check_settings(self)
+        if settings.optimizer == "lbfgs":
             raise ValueError("optimizer='lbfgs': takes no minibatches; give batch_size, or optimizer='adamw'.")
-        rows, codes, weight = self._labelled(X, y, sample_weight, None, True)
-        table = np.eye(len(self.classes_))
-        self._train(rows, codes, table, weight, recipe, self.epochs, True, self.early_stopping, lesson)
+        rows, labels = self._labelled_rows(X, y, sample_weight, None, True)
+        self._train(rows, labels, settings, self.epochs, True, make_objective, early_stopping=self.early_stopping)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> TorchClassifier:
-        """One epoch, from where the last call ended. classes : all there will ever be, at the first call."""
-        recipe = check_settings(self)
+        """Run one epoch, from where the last call ended.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or torch Dataset
+            The rows, (n, d) or (n, channels, height, width).
+        y : array-like of shape (n,), default None
+            The labels. May be left out where X is a Dataset of (x, y) or (x, y, group).
+        classes : array-like of shape (m,), default None
+            All classes that any call will have; needed at the first call if its labels are not all of them.
+        sample_weight : array-like of shape (n,), default None
+            Weights of the rows, at least 0.
+
+        Returns
+        -------
+        TorchClassifier
+            The classifier itself, fitted for one more epoch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optfair.nn import TorchClassifier
+        >>> model = TorchClassifier(random_state=0)
+        >>> for start in (0.0, 3.0):
+        ...     model = model.partial_fit(start + np.arange(3.0).reshape(-1, 1), [0, 1, 1], classes=[0, 1, 2])
+        >>> model.classes_.tolist()
+        [0, 1, 2]
+        """
+        settings = check_settings(self)
         fresh = not hasattr(self, "module_")
         if not fresh and classes is not None and list(classes) != list(self.classes_):
             raise ValueError(
                 f"classes={list(classes)!r}: are not those of the first call, {self.classes_.tolist()!r}; give the "
                 "same, or none."
             )
-        rows, codes, weight = self._labelled(X, y, sample_weight, classes if fresh else self.classes_, fresh)
-        self._train(rows, codes, np.eye(len(self.classes_)), weight, recipe, 1, fresh)
+        rows, labels = self._labelled_rows(X, y, sample_weight, classes if fresh else self.classes_, fresh)
+        self._train(rows, labels, settings, 1, fresh)
         return self
 
     def fit_targets(
@@ -155,17 +268,43 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
     ) -> TorchClassifier:
         """Minimise Σ_n w_n (−Σ_j T_nj log softmax(f(x_n))_j) / Σ_n w_n with T_n = table[cell_n].
 
-        cell : (n,) integers. table : (cells, m), not negative; the m columns are the classes.
-        n_epochs : instead of ``epochs``. reset : start afresh; otherwise go on from the parameters and the state of
-        the optimizer of the last call, if there was one. rate : where this call begins, in units of ``lr``.
+        Parameters
+        ----------
+        X : array-like, DataFrame, or torch Dataset
+            The rows, (n, d) or (n, channels, height, width).
+        cell : array-like of int of shape (n,)
+            The row of ``table`` for each x.
+        table : array-like of shape (cells, m)
+            The soft targets, at least 0; the m columns are the classes.
+        sample_weight : array-like of shape (n,), default None
+            Weights w of the rows, at least 0.
+        n_epochs : int, default None
+            Number of epochs, instead of ``epochs``.
+        reset : bool, default False
+            Whether to start afresh. Otherwise the call goes on from the parameters and the state of the optimizer of
+            the last call, if there was one.
+        rate : float, default 1.0
+            The rate at which this call begins, in units of ``lr``.
+
+        Returns
+        -------
+        TorchClassifier
+            The fitted classifier itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optfair.nn import TorchClassifier
+        >>> table = np.array([[0.75, 0.25], [0.5, 0.5]])
+        >>> model = TorchClassifier(batch_size=None, weight_decay=0.0, dtype="float64", random_state=0)
+        >>> model.fit_targets([[0.0], [0.0], [1.0]], [0, 0, 1], table).predict_proba([[0.0], [1.0]]).round(3).tolist()
+        [[0.75, 0.25], [0.5, 0.5]]
         """
-        recipe = check_settings(self)
-        if not 0 < rate < np.inf:
-            raise ValueError(f"rate={rate!r}: must be a number above 0.")
-        recipe = replace(recipe, lr=recipe.lr * rate)
+        settings = check_settings(self)
+        settings = replace(settings, lr=settings.lr * check_number("rate", rate, "(0, inf)"))
         fresh = reset or not hasattr(self, "module_")
-        epochs = whole_number("n_epochs", self.epochs if n_epochs is None else n_epochs)
-        rows = self._rows(X, reset=fresh)
+        epochs = check_integer("n_epochs", self.epochs if n_epochs is None else n_epochs, 1)
+        rows = self._read_rows(X, reset=fresh)
         weight = check_weights(sample_weight, len(rows))
         table = check_table(table)
         cell = check_cells(cell, len(rows), len(table))
@@ -176,16 +315,16 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
             )
         if len(getattr(self, "classes_", ())) != m:
             self.classes_ = np.arange(m)
-        self._train(rows, cell, table, weight, recipe, epochs, fresh)
+        self._train(rows, SoftLabels(cell, table, weight), settings, epochs, fresh)
         if n_epochs is None:
             self._warn_unless_converged()
         return self
 
-    def _labelled(
+    def _labelled_rows(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, fresh: bool
-    ) -> tuple[Rows, np.ndarray, np.ndarray | None]:
-        """(rows, codes, weights) of labelled data, checked; sets ``classes_``."""
-        rows = self._rows(X, reset=fresh)
+    ) -> tuple[RowSource, SoftLabels]:
+        """Return (rows, labels) of labelled data, checked, and set ``classes_`` if ``fresh``."""
+        rows = self._read_rows(X, reset=fresh)
         labels = read_y(X, y)
         check_same_rows(
             X=X if isinstance(X, pd.DataFrame) else range(len(rows)), y=y if isinstance(y, pd.Series) else labels
@@ -194,97 +333,34 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
         codes, names = encode_labels(labels, weight, classes)
         if fresh:
             self.classes_ = names
-        return rows, codes, weight
-
-    def prepare(self, X: Any) -> Rows:
-        """X, checked and on the device: to give as X to many calls, each of which would check it again."""
-        check_settings(self)
-        return self._rows(X, reset=not hasattr(self, "module_"))
-
-    def _rows(self, X: Any, *, reset: bool) -> Rows:
-        """X, checked, on the device. reset : whether it may have another shape than the X before."""
-        device = find_device(self.device) if reset else next(self.module_.parameters()).device
-        rows: Rows
-        if isinstance(X, ArrayRows | DatasetRows):
-            rows = X
-            if (rows.dtype, rows.device.type) != (DTYPES[self.dtype], device.type):
-                raise ValueError(
-                    f"X: prepared as {rows.dtype} on {rows.device}, this is {DTYPES[self.dtype]} on {device}; prepare "
-                    "it with this model."
-                )
-            if reset and not hasattr(self, "n_features_in_"):
-                self.n_features_in_ = rows.shape[0] if rows.shape else 1
-        elif is_dataset(X):
-            with seeded(0, device):  # its items may draw from torch's generator
-                rows = DatasetRows(X, device, DTYPES[self.dtype], self.num_workers)
-            if reset:
-                self.n_features_in_ = rows.shape[0] if rows.shape else 1
-                self.__dict__.pop("feature_names_in_", None)
-        else:
-            if sparse.issparse(X):
-                raise TypeError(
-                    "X: is a sparse matrix; networks need dense rows: give X.toarray(), or sparse_output=False to the "
-                    "transformer that made it."
-                )
-            images = callable(self.module) or self.module == "resnet" or (not reset and len(self.input_shape_) > 1)
-            X = validate_data(self, X, reset=reset, dtype=np.dtype(self.dtype), order="C", allow_nd=images)
-            rows = ArrayRows(X, device)
-        if not reset and rows.shape != self.input_shape_:
-            raise ValueError(f"X: its rows have shape {rows.shape}, those of fit had {self.input_shape_}.")
-        return rows
+        return rows, SoftLabels(codes, np.eye(len(self.classes_)), weight)
 
     def _train(
         self,
-        rows: Rows,
-        cell: np.ndarray,
-        table: np.ndarray,
-        weight: np.ndarray | None,
-        recipe: Recipe,
+        rows: RowSource,
+        labels: SoftLabels,
+        settings: OptimizerSettings,
         epochs: int,
         fresh: bool,
+        make_objective: ObjectiveFactory | None = None,
+        *,
         early_stopping: bool = False,
-        lesson: Callable[[Module, Tensor, Tensor], Lesson] | None = None,
     ) -> None:
         if fresh:
-            self._start(rows.shape, table.shape[1], find_device(self.device), draw_seed(self.random_state))
+            self._start(rows.shape, labels.table.shape[1], find_device(self.device), draw_seed(self.random_state))
         elif not hasattr(self, "_training"):
-            self._training = Training(self.module_, draw_seed(self.random_state))
-        training, device = self._training, self._training.theta.device
-
-        def on_device(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(device)
-
-        def targets(weights: np.ndarray | None) -> Tensor:
-            return on_device(weigh_targets(cell, table, weights)).to(DTYPES[self.dtype])
-
-        kept = np.arange(len(rows)) if weight is None else np.flatnonzero(weight)
-        if recipe.optimizer == "lbfgs":
-            some = None if len(kept) == len(rows) else on_device(kept)
-            found = minimise(training, rows, some, targets(weight), recipe.weight_decay, epochs)
-            self.n_iter_, self.converged_ = found
+            self._training = TrainingState(self.module_, draw_seed(self.random_state))
+        arguments = self._training, rows, labels, settings, epochs
+        if settings.optimizer == "lbfgs":
+            self.n_iter_, self.converged_ = fit_full_batch(*arguments)
             return
         self.__dict__.pop("converged_", None)
-        stop = None
         if early_stopping:
-            weight = np.ones(len(rows)) if weight is None else weight
-            apart = kept[validation_rows(cell[kept], self.validation_fraction, seed_of(training.seed, 0, 1))]
-            is_apart = np.isin(np.arange(len(rows)), apart)
-            stop = Patience(training.net, rows, on_device(apart), targets(weight * is_apart), self.patience)
-            weight = np.where(is_apart, 0.0, weight)
-            kept = np.flatnonzero(weight)
-        if lesson is None:
-            plan = Lesson(targets(weight), on_device(kept))
-        else:
-            plan = lesson(training.net, targets(weight), on_device(kept))
-        if stop is not None and type(plan) is not Lesson:
-            raise ValueError(
-                "early_stopping=True: keeps the parameters of the least plain loss, which is not what is taught here; "
-                "set it to False."
+            self.n_iter_, self.validation_losses_ = fit_early_stopping(
+                *arguments, self.validation_fraction, self.patience, make_objective
             )
-        self.n_iter_ = training.run_epochs(rows, plan, recipe, epochs, stop)
-        if stop is not None:
-            stop.restore_best()
-            self.validation_losses_ = stop.losses
+        else:
+            self.n_iter_ = fit_epochs(*arguments, make_objective)
 
     def _warn_unless_converged(self) -> None:
         if not getattr(self, "converged_", True):
@@ -296,41 +372,9 @@ class TorchClassifier(ClassifierMixin, SavedTraining):
             )
 
     def _start(self, shape: tuple[int, ...], m: int, device: torch.device, seed: int) -> None:
-        """A new module, drawn from the seed."""
-        with seeded(seed_of(seed, 0), device):
+        """Set a new module, drawn from the seed."""
+        with seed_torch(derive_seed(seed, 0), device):
             net = make_module(self.module, shape, m, hidden=tuple(self.hidden), dropout=self.dropout)
         self.module_ = net.to(device=device, dtype=DTYPES[self.dtype]).eval()
         self.input_shape_ = shape
-        self._training = Training(self.module_, seed)
-
-    # -- prediction ----------------------------------------------------------------------------------------
-    def _logits(self, X: Any) -> np.ndarray:
-        """f(x), (n, m) in float64, a block of rows at a time."""
-        check_is_fitted(self, "module_")
-        rows, net, dtype = self._rows(X, reset=False), self.module_.eval(), DTYPES[self.dtype]
-        if self.module in ("linear", "mlp") and rows.device.type == "cpu":
-            # In float32 the last digits of a row would depend on which others are in its block.
-            net, dtype = copy.deepcopy(net).double(), torch.float64
-        with torch.no_grad(), contextlib.nullcontext() if isinstance(rows, ArrayRows) else seeded(0, rows.device):
-            blocks = in_blocks(len(rows), rows.shape)
-            # Into one array: small results kept between large blocks would leave holes in memory, as large as all of X.
-            f = np.empty((len(rows), len(self.classes_)))
-            for x, block in zip(rows.batches(blocks), blocks, strict=True):
-                f[block] = net(x.to(dtype)).cpu()
-        return f
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """The logits (n, m); with two classes their difference (n,), positive where the second is likelier."""
-        f = self._logits(X)
-        return f[:, 1] - f[:, 0] if f.shape[1] == 2 else f
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """softmax(f(x)), (n, m)"""
-        f = self._logits(X)
-        p = np.exp(f - f.max(axis=1, keepdims=True))
-        return p / p.sum(axis=1, keepdims=True)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The likeliest class of each row, (n,)."""
-        check_is_fitted(self, "module_")
-        return np.asarray(self.classes_[self._logits(X).argmax(axis=1)])
+        self._training = TrainingState(self.module_, seed)

@@ -1,4 +1,4 @@
-"""The networks of the paper, by name: (input shape, m) to a module that gives (rows, m) logits."""
+"""Make the networks of the paper by name: (input shape, m) to a module that returns (rows, m) logits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 Factory: TypeAlias = Callable[[tuple[int, ...], int], nn.Module]
 
 MODULES = ("linear", "mlp", "resnet")
-CHANNELS = (64, 128, 256)
+CHANNELS = (64, 128, 256)  # of the residual blocks of "resnet"
 
 
 def make_module(
@@ -25,15 +25,47 @@ def make_module(
     hidden: Sequence[int] = (200,),
     dropout: float = 0.3,
 ) -> nn.Module:
-    """f : (rows, *input_shape) -> (rows, n_outputs), the logits.
+    """Make a network f : (rows, *input_shape) -> (rows, n_outputs), the logits.
 
-    "linear"   Wx + b
-    "mlp"      Linear and ReLU for each width in ``hidden``, Dropout, Linear; hidden=(200,) is the paper's 1nn and
-               (200, 100, 50) its 2nn
-    "resnet"   of images (channels, height, width): see `ResNet`
-    a callable  (input_shape, n_outputs) -> module
+    Parameters are drawn from torch's global generator, as torch's modules do.
 
-    Parameters are drawn from torch's global generator, as modules do.
+    Parameters
+    ----------
+    module : {"linear", "mlp", "resnet"} or callable
+        The kind of network. "linear" is Wx + b. "mlp" has Linear and ReLU for each width in ``hidden``, Dropout, and
+        Linear; hidden=(200,) is the paper's 1nn and (200, 100, 50) its 2nn. "resnet" is the paper's network for images
+        (channels, height, width). A callable (input_shape, n_outputs) -> torch.nn.Module makes a network of its own,
+        which is tried on two rows of zeros.
+    input_shape : tuple of int
+        The shape of one row.
+    n_outputs : int
+        The number of classes.
+    hidden : sequence of int, default (200,)
+        Widths of the hidden layers of "mlp".
+    dropout : float, default 0.3
+        Share of the units that are dropped before the output of "mlp" and "resnet".
+
+    Returns
+    -------
+    torch.nn.Module
+        The network.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, "resnet" is to read rows that are no images, or a callable does not return a module with
+        trainable parameters whose logits have the shape (rows, n_outputs).
+
+    Examples
+    --------
+    >>> from optfair.nn import make_module
+    >>> make_module("mlp", (4,), 3, hidden=(5,))
+    Sequential(
+      (0): Linear(in_features=4, out_features=5, bias=True)
+      (1): ReLU()
+      (2): Dropout(p=0.3, inplace=False)
+      (3): Linear(in_features=5, out_features=3, bias=True)
+    )
     """
     if callable(module):
         return _from_factory(module, input_shape, n_outputs)
@@ -61,7 +93,7 @@ def make_module(
 
 
 def _from_factory(factory: Factory, input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """The factory's module, tried on two rows of zeros."""
+    """Return the module of the factory, tried on two rows of zeros."""
     name = getattr(factory, "__name__", repr(factory))
     if isinstance(factory, nn.Module):
         raise ValueError(
@@ -72,18 +104,18 @@ def _from_factory(factory: Factory, input_shape: tuple[int, ...], n_outputs: int
         inspect.signature(factory).bind(input_shape, n_outputs)
     except TypeError as error:
         raise ValueError(f"module={name}: must be callable as (input_shape, n_outputs); {error}.") from None
-    except ValueError:  # no signature to look at
+    except ValueError:  # it has no signature to check
         pass
     net = factory(input_shape, n_outputs)
-    # A factory may build around a module of its own, which is not ours to train.
+    # A factory may build around a module that others use too, so a copy is trained.
     net = copy.deepcopy(net) if isinstance(net, nn.Module) else net
     if not isinstance(net, nn.Module):
         raise ValueError(f"module={name}: gave a {type(net).__name__}; must give a torch.nn.Module.")
-    some = next((parameter for parameter in net.parameters() if parameter.requires_grad), None)
-    if some is None:
+    parameter = next((p for p in net.parameters() if p.requires_grad), None)
+    if parameter is None:
         raise ValueError(f"module={name}: gave a module without parameters to train; must have some.")
     with torch.no_grad():
-        f = net.eval()(torch.zeros((2, *input_shape), dtype=some.dtype, device=some.device))
+        f = net.eval()(torch.zeros((2, *input_shape), dtype=parameter.dtype, device=parameter.device))
     if not isinstance(f, Tensor) or f.shape != (2, n_outputs):
         shape = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
         raise ValueError(
@@ -93,7 +125,7 @@ def _from_factory(factory: Factory, input_shape: tuple[int, ...], n_outputs: int
     return net
 
 
-class Residual(nn.Module):
+class ResidualBlock(nn.Module):
     """ReLU(x' + BN(conv3(ReLU(BN(conv3/s(x)))))), with x' = x, or conv1/s(x) where the shape changes."""
 
     def __init__(self, channels: int, out_channels: int, stride: int) -> None:
@@ -106,7 +138,7 @@ class Residual(nn.Module):
         self.shortcut = nn.Conv2d(channels, out_channels, 1, stride=stride) if changes else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        """(rows, channels, h, w) -> (rows, out_channels, ⌈h/s⌉, ⌈w/s⌉)"""
+        """Map (rows, channels, h, w) to (rows, out_channels, ⌈h/s⌉, ⌈w/s⌉)."""
         h = torch.relu(self.norm1(self.conv1(x)))
         return torch.relu(self.shortcut(x) + self.norm2(self.conv2(h)))
 
@@ -125,21 +157,21 @@ class ResNet(nn.Sequential):
     """
 
     def __init__(self, channels: int, n_outputs: int, dropout: float) -> None:
-        first = CHANNELS[0]
+        width = CHANNELS[0]
         layers: list[nn.Module] = [
-            nn.Conv2d(channels, first, 7, stride=2, padding=3),
-            nn.BatchNorm2d(first),
+            nn.Conv2d(channels, width, 7, stride=2, padding=3),
+            nn.BatchNorm2d(width),
             nn.ReLU(),
             nn.MaxPool2d(3, stride=2, padding=1),
         ]
-        before = first
-        for width in CHANNELS:
-            layers.append(Residual(before, width, stride=1 if width == before else 2))
-            before = width
-        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(before, n_outputs)]
+        for next_width in CHANNELS:
+            layers.append(ResidualBlock(width, next_width, stride=1 if next_width == width else 2))
+            width = next_width
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(width, n_outputs)]
         super().__init__(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(rows, channels, h, w) -> (rows, m), a fifth faster on a processor with the channels last in memory."""
+        """Map (rows, channels, h, w) to (rows, m) logits."""
+        # A fifth faster on a processor with the channels last in memory.
         logits: Tensor = super().forward(x.contiguous(memory_format=torch.channels_last))
         return logits

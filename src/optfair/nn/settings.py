@@ -1,39 +1,39 @@
-"""The arguments of `TorchClassifier`, checked once; its device and its seed."""
+"""Check the arguments of `TorchClassifier` once; find its device and draw its seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import torch
 
 from optfair.nn.nets import MODULES
-from optfair.nn.training import Recipe
+from optfair.nn.optimizers import OptimizerSettings
+from optfair.utils.checks import check_choice, check_integer, check_number, is_integer
+from optfair.utils.seeds import as_seed
 
 OPTIMIZERS = ("auto", "adamw", "sgd", "lbfgs")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-def check_settings(model: Any) -> Recipe:
-    """Every argument of the constructor is one it may be; returns how to train."""
+def check_settings(model: Any) -> OptimizerSettings:
+    """Check every argument of the constructor, and return how to train."""
     if not callable(model.module):
-        _one_of("module", model.module, MODULES, ", or a callable (input_shape, n_outputs) -> torch.nn.Module")
-    _one_of("optimizer", model.optimizer, OPTIMIZERS)
-    _one_of("dtype", model.dtype, tuple(DTYPES))
+        check_choice("module", model.module, MODULES, ", or a callable (input_shape, n_outputs) -> torch.nn.Module")
+    check_choice("optimizer", model.optimizer, OPTIMIZERS)
+    check_choice("dtype", model.dtype, tuple(DTYPES))
     widths = model.hidden
-    if isinstance(widths, str) or not np.iterable(widths) or not all(_is_whole(width, 1) for width in widths):
-        raise ValueError(f"hidden={widths!r}: must be a list of widths, whole numbers of at least 1.")
+    if isinstance(widths, str) or not np.iterable(widths) or not all(is_integer(width, 1) for width in widths):
+        raise ValueError(f"hidden={widths!r}: must be a list of widths, each an integer >= 1.")
     for name, least in {"epochs": 1, "patience": 1, "num_workers": 0}.items():
-        _whole(name, getattr(model, name), least)
+        check_integer(name, getattr(model, name), least)
     if model.batch_size is not None:
-        _whole("batch_size", model.batch_size, 1, ", or None for all rows at once")
-    _number("dropout", model.dropout, lambda v: 0 <= v < 1, "at least 0 and less than 1")
-    _number("lr", model.lr, lambda v: 0 < v < np.inf, "more than 0")
-    _number("weight_decay", model.weight_decay, lambda v: 0 <= v < np.inf, "at least 0")
-    _number("decay", model.decay, lambda v: 0 < v <= 1, "more than 0 and at most 1")
-    _number("validation_fraction", model.validation_fraction, lambda v: 0 < v < 1, "more than 0 and less than 1")
+        check_integer("batch_size", model.batch_size, 1, ", or None for all rows at once")
+    check_number("dropout", model.dropout, "[0, 1)")
+    check_number("lr", model.lr, "(0, inf)")
+    check_number("weight_decay", model.weight_decay, "[0, inf)")
+    check_number("decay", model.decay, "(0, 1]")
+    check_number("validation_fraction", model.validation_fraction, "(0, 1)")
     for name in ("early_stopping", "warm_start"):
         if not isinstance(getattr(model, name), bool | np.bool):
             raise ValueError(f"{name}={getattr(model, name)!r}: must be True or False.")
@@ -51,56 +51,29 @@ def check_settings(model: Any) -> Recipe:
             "optimizer='adamw'."
         )
     batch_size = None if model.batch_size is None else int(model.batch_size)
-    return Recipe(optimizer, float(model.lr), float(model.weight_decay), float(model.decay), batch_size)
+    return OptimizerSettings(optimizer, float(model.lr), float(model.weight_decay), float(model.decay), batch_size)
 
 
 def find_device(device: Any) -> torch.device:
-    """ "auto" is the graphics card if there is one; a device that torch does not have here is an error."""
+    """Return the device; "auto" is the graphics card if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        available = torch.device(device)
+        torch.empty(0, device=available)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
             f"device={device!r}: is not available here ({reason}); use 'cpu', or 'auto' for the best there is."
         ) from None
-    return found
+    return available
 
 
 def draw_seed(random_state: Any) -> int:
-    """One seed, from a number, a generator of numpy, or (for None) the operating system; not from global states."""
+    """Return a seed from a number, a generator of numpy, or (for None) the operating system; not from global states."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
-    if _is_whole(random_state, 0) and int(random_state) < 2**63:
-        return int(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    raise ValueError(f"random_state={random_state!r}: must be None, a whole number of at least 0, or a generator.")
-
-
-def whole_number(name: str, value: Any) -> int:
-    _whole(name, value, 1)
-    return int(value)
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool) and int(value) >= least
-
-
-def _whole(name: str, value: Any, least: int, otherwise: str = "") -> None:
-    if not _is_whole(value, least):
-        raise ValueError(f"{name}={value!r}: must be a whole number of at least {least}{otherwise}.")
-
-
-def _number(name: str, value: Any, holds: Callable[[float], bool], rule: str) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool | np.bool) or not holds(float(value)):
-        raise ValueError(f"{name}={value!r}: must be a number, {rule}.")
-
-
-def _one_of(name: str, value: Any, allowed: tuple[str, ...], otherwise: str = "") -> None:
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}{otherwise}.")
+    seed = as_seed(random_state)
+    if seed is None or seed >= 2**63:
+        raise ValueError(f"random_state={random_state!r}: must be less than 2**63, which is what torch takes.")
+    return seed

@@ -1,4 +1,4 @@
-"""Baselines that are trained as networks, by lessons of their own (extra ``torch``)."""
+"""Train networks by objectives of their own: the baselines that need the extra ``torch``."""
 
 from optfair.errors import need_extra
 

@@ -1,14 +1,14 @@
-"""F-divergence: a network whose answers are to be distributed alike in all groups (after Zhong, Tandon 2023).
+"""F-divergence: a network whose predictions are distributed alike in all groups (after Zhong, Tandon 2023).
 
     min_θ  −mean log p_θ(y | x) + λ · R(θ),      R = mean over terms of D_f(P ‖ Q),   D_f(P ‖ Q) = E_Q f(dP/dQ)
 
-A term compares the answers s(x) of one group (P) with everybody's (Q): among all for dp, among those of one label for
-eo and eop; s = softmax(f(x)), and for eop (p_y, 1 − p_y). D_f is one of
+A term compares the predictions s(x) of one group (P) with those of all groups (Q): among all rows for dp, among those
+of one label for eo and eop; s = softmax(f(x)), and for eop (p_y, 1 − p_y). D_f is one of
 
     "variational"   sup_T E_P[T] − E_Q[f*(T)] with T = act(T_ψ(s, group, label)), a small network that takes some steps
-                    up for each that the classifier takes down: what the source does
-    "rates"         D_f between the mean of s in the group and among everybody: an exact gradient, no T; here the mean
-                    over terms weighs a group by its people
+                    up for each that the classifier takes down: the source's way
+    "rates"         D_f between the mean of s in the group and among all groups: an exact gradient, no T; here the mean
+                    over terms weighs a group by its rows
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, softplus
 
-from optfair.base import People
-from optfair.baselines.base import check_choice, check_number, check_whole
-from optfair.baselines.networks.network import BatchLesson, NetworkBaseline, Tensors
-from optfair.nn.batches import Rows
-from optfair.nn.training import Lesson, Optimizer, flatten, seed_of, seeded
+from optfair.baselines.networks.network import AuxiliaryNetwork, BatchObjective, LabelTensors, NetworkBaseline
+from optfair.inputs.training_data import TrainingData
+from optfair.nn.batches import RowSource
+from optfair.nn.training import TrainingObjective, derive_seed, seed_torch
+from optfair.utils.checks import check_choice, check_integer, check_number
 
 ESTIMATES = ("rates", "variational")
-MOST = 10.0  # of what is exponentiated
-LEAST_RATE = 1e-6
+MAX_EXPONENT = 10.0  # exp of it is finite in float32, and so are the conjugates
+MIN_RATE = 1e-6  # so that logarithms and ratios of rates are finite
 
 
 class Divergence(NamedTuple):
@@ -43,143 +43,182 @@ class Divergence(NamedTuple):
 
 
 DIVERGENCES = {
-    "kl": Divergence(lambda u: u * u.log(), lambda v: v.clamp_max(MOST), lambda t: (t - 1).exp()),
-    "reverse_kl": Divergence(lambda u: -u.log(), lambda v: -(-v).clamp(-MOST, MOST).exp(), lambda t: -1 - (-t).log()),
+    "kl": Divergence(lambda u: u * u.log(), lambda v: v.clamp_max(MAX_EXPONENT), lambda t: (t - 1).exp()),
+    "reverse_kl": Divergence(
+        lambda u: -u.log(), lambda v: -(-v).clamp(-MAX_EXPONENT, MAX_EXPONENT).exp(), lambda t: -1 - (-t).log()
+    ),
     "chi2": Divergence(lambda u: (u - 1).square(), lambda v: v, lambda t: t.square() / 4 + t),
     "hellinger": Divergence(
-        lambda u: (u.sqrt() - 1).square(), lambda v: 1 - (-v).clamp(-MOST, MOST).exp(), lambda t: t / (1 - t)
+        lambda u: (u.sqrt() - 1).square(),
+        lambda v: 1 - (-v).clamp(-MAX_EXPONENT, MAX_EXPONENT).exp(),
+        lambda t: t / (1 - t),
     ),
     "js": Divergence(
         lambda u: u * u.log() - (u + 1) * ((u + 1) / 2).log(),
-        lambda v: log(2) - softplus(-v.clamp_max(MOST)),
+        lambda v: log(2) - softplus(-v.clamp_max(MAX_EXPONENT)),
         lambda t: -(2 - t.exp()).log(),
     ),
     "tv": Divergence(lambda u: (u - 1).abs() / 2, lambda v: v.tanh() / 2, lambda t: t),
 }
 
 
-def variational(kind: Divergence, v: Tensor, own: Tensor, given: Tensor) -> Tensor:
-    """mean over (a, c) of E_P[T] − E_Q[f*(T)],  P = those of group a under condition c,  Q = all under c.
+def variational_divergence(divergence: Divergence, v: Tensor, member: Tensor, condition: Tensor) -> Tensor:
+    """Return the mean over (a, c) of E_P[T] − E_Q[f*(T)],  P = rows of group a under condition c,  Q = all under c.
 
-    v : (n, A) what T_ψ says of a person as one of group a. own : (n, A), 1 in the person's own group.
-    given : (n, C) the weight of the person under condition c. Cells of fewer than two people are left out.
+    v : (n, A), T_ψ of each row as if it were of group a. member : (n, A), 1 in the group of the row.
+    condition : (n, C), the weight of the row under condition c. Cells of fewer than two rows are left out.
     """
-    t = kind.act(v)
-    there = own.T @ (given > 0).to(own) >= 2
-    inside = (own * t).T @ given / (own.T @ given).where(there, torch.ones_like(v[0, 0]))
-    outside = kind.conjugate(t).T @ given / given.sum(0).clamp_min(torch.finfo(v.dtype).tiny)
-    return (inside - outside)[there].mean() if bool(there.any()) else 0 * v.sum()
+    t = divergence.act(v)
+    present = member.T @ (condition > 0).to(member) >= 2
+    inside = (member * t).T @ condition / (member.T @ condition).where(present, torch.ones_like(v[0, 0]))
+    outside = divergence.conjugate(t).T @ condition / condition.sum(0).clamp_min(torch.finfo(v.dtype).tiny)
+    return (inside - outside)[present].mean() if bool(present.any()) else 0 * v.sum()
 
 
-def between_rates(kind: Divergence, s: Tensor, own: Tensor, given: Tensor) -> Tensor:
-    """mean over c of Σ_a P(a | c) D_f(s̄_ac ‖ s̄_c).   s : (n, k), rows that sum to one; own, given as above"""
-    J = torch.einsum("na,nc,nk->ack", own, given, s)
-    mass, everybody = J.sum(2), J.sum((0, 2))
-    there, some = mass > 0, everybody > 0
-    P = J / mass.where(there, torch.ones_like(mass))[:, :, None]
-    Q = J.sum(0) / everybody.where(some, torch.ones_like(everybody))[:, None]
-    P, Q = P.clamp_min(LEAST_RATE), Q.clamp_min(LEAST_RATE)
-    D = (Q * kind.f(P / Q)).sum(2).where(there, torch.zeros_like(mass))
-    return ((mass * D).sum(0)[some] / everybody[some]).mean()
+def rate_divergence(divergence: Divergence, s: Tensor, member: Tensor, condition: Tensor) -> Tensor:
+    """Return the mean over c of Σ_a P(a | c) D_f(s̄_ac ‖ s̄_c).
+
+    s : (n, k), rows that sum to one. member, condition : as in `variational_divergence`.
+    """
+    J = torch.einsum("na,nc,nk->ack", member, condition, s)
+    mass, total = J.sum(2), J.sum((0, 2))
+    present, nonempty = mass > 0, total > 0
+    P = J / mass.where(present, torch.ones_like(mass))[:, :, None]
+    Q = J.sum(0) / total.where(nonempty, torch.ones_like(total))[:, None]
+    P, Q = P.clamp_min(MIN_RATE), Q.clamp_min(MIN_RATE)
+    D = (Q * divergence.f(P / Q)).sum(2).where(present, torch.zeros_like(mass))
+    return ((mass * D).sum(0)[nonempty] / total[nonempty]).mean()
 
 
-class Critic:
-    """T_ψ(s, condition, group), and its way up by Adam."""
+class Critic(AuxiliaryNetwork):
+    """T_ψ(s, condition, group), which climbs by AdamW."""
 
     def __init__(self, width: int, hidden: Iterable[int], lr: float, seed: int, like: Tensor) -> None:
         widths = [width, *hidden]
-        with seeded(seed, like.device):
+        with seed_torch(seed, like.device):
             # Leaky: of five ReLU units all may die, and then T sees no difference ever again.
             inner = [[nn.Linear(a, b), nn.LeakyReLU(0.1)] for a, b in pairwise(widths)]
             net = nn.Sequential(*(layer for pair in inner for layer in pair), nn.Linear(widths[-1], 1))
-        self.net, self.lr = net.to(like), lr
-        self.theta, self.gradient = flatten(self.net)
-        self.optimizer = Optimizer("adamw", self.theta)
+        super().__init__(net.to(like), lr)
 
-    def value(self, kind: Divergence, s: Tensor, own: Tensor, given: Tensor) -> Tensor:
-        """What it finds, a lower bound of R up to chance."""
-        n, A = own.shape
-        each = torch.cat([s, (given > 0).to(s)], 1)[:, None].expand(n, A, -1)
+    def value(self, divergence: Divergence, s: Tensor, member: Tensor, condition: Tensor) -> Tensor:
+        """Return its estimate, a lower bound of R up to chance."""
+        n, A = member.shape
+        features = torch.cat([s, (condition > 0).to(s)], 1)[:, None].expand(n, A, -1)
         groups = torch.eye(A, dtype=s.dtype, device=s.device).expand(n, A, A)
-        return variational(kind, self.net(torch.cat([each, groups], 2))[:, :, 0], own, given)
+        v = self.net(torch.cat([features, groups], 2))[:, :, 0]
+        return variational_divergence(divergence, v, member, condition)
 
-    def climb(self, kind: Divergence, s: Tensor, own: Tensor, given: Tensor) -> None:
-        self.gradient.zero_()
-        (-self.value(kind, s, own, given)).backward()
-        self.optimizer.step(self.theta, self.gradient, self.lr, 0.0)
+    def climb(self, divergence: Divergence, s: Tensor, member: Tensor, condition: Tensor) -> None:
+        """Take one step up the estimate."""
+        self.descend(-self.value(divergence, s, member, condition))
 
 
-class Alike(BatchLesson):
+class DivergencePenalty(BatchObjective):
     """Cross-entropy + λ R, R of each batch. critic : None for rates. value : R, the mean of the last epoch."""
 
     def __init__(
         self,
         targets: Tensor,
-        kept: Tensor,
-        people: Tensors,
+        index: Tensor,
+        labels: LabelTensors,
         criterion: str,
-        kind: Divergence,
+        divergence: Divergence,
         strength: float,
         critic: Critic | None,
-        steps: int,
+        critic_steps: int,
     ) -> None:
-        super().__init__(targets, kept)
-        self.people, self.criterion, self.kind, self.strength = people, criterion, kind, strength
-        self.critic, self.steps = critic, steps
-        self.seen: list[float] = []
+        super().__init__(targets, index)
+        self.labels, self.criterion, self.divergence, self.strength = labels, criterion, divergence, strength
+        self.critic, self.critic_steps = critic, critic_steps
+        self.batch_values: list[float] = []  # R of the batches of this epoch
         self.value = float("nan")
 
     @torch.enable_grad()
-    def add_gradient(self, net: nn.Module, x: Tensor, part: Tensor) -> None:
-        T, y = self.targets[part], self.people.y[part]
-        own = one_hot(self.people.a[part], self.people.A).to(T)
-        given = T.sum(1, keepdim=True) if self.criterion == "dp" else T  # (n, 1): all alike; (n, m): by label
+    def add_gradient(self, net: nn.Module, x: Tensor, batch_input: Tensor) -> None:
+        """Add the gradient of both parts, after the critic has taken its steps."""
+        T, y = self.targets[batch_input], self.labels.y[batch_input]
+        member = one_hot(self.labels.a[batch_input], self.labels.A).to(T)
+        condition = T.sum(1, keepdim=True) if self.criterion == "dp" else T  # (n, 1): all alike; (n, m): by label
         f = net(x)
         s = torch.softmax(f, 1)
         if self.criterion == "eop":
             hit = s.gather(1, y[:, None])
             s = torch.cat([hit, 1 - hit], 1)
         if self.critic is None:
-            R = between_rates(self.kind, s, own, given)
+            R = rate_divergence(self.divergence, s, member, condition)
         else:
-            for _ in range(self.steps):
-                self.critic.climb(self.kind, s.detach(), own, given)
-            R = self.critic.value(self.kind, s, own, given)
+            for _ in range(self.critic_steps):
+                self.critic.climb(self.divergence, s.detach(), member, condition)
+            R = self.critic.value(self.divergence, s, member, condition)
         (self.strength * len(x) * R - (torch.log_softmax(f, 1) * T).sum()).backward()
-        self.seen.append(float(R.detach()))
+        self.batch_values.append(float(R.detach()))
 
-    def end_epoch(self, net: nn.Module, rows: Rows) -> None:
-        self.value, self.seen = float(np.mean(self.seen)), []
+    def end_epoch(self, net: nn.Module, rows: RowSource) -> None:
+        """Record the mean R of the epoch."""
+        self.value, self.batch_values = float(np.mean(self.batch_values)), []
 
 
 class FDivergence(NetworkBaseline):
-    """A network trained to answer well, and so that nobody can tell a group by the answers.
+    """Train a network to predict the label, and so that no group can be recognised by the predictions.
 
     Parameters
     ----------
-    estimator : an `optfair.nn.TorchClassifier`, alone or at the end of a Pipeline; None: standardised features, linear,
-        batches of 1024. Every cell that is compared should have some people in a batch.
-    sensitive_features : None (give groups to ``fit``); or columns of X (names, positions or a function of X), which are
-        left out of the features.
-    criterion : "dp", "eop" or "eo". A group against everybody, and eop, are our own design.
-    fairness_weight : λ ≥ 0; 0 is plain training, bit for bit. The source's 0.01–0.8 are for "variational", where they
-        are mild.
-    divergence : f: "kl", "reverse_kl", "chi2", "hellinger", "js" (twice the Jensen–Shannon divergence) or "tv"
-        (whose T tells groups apart so surely, with "variational", that little gradient is left for the classifier).
-    estimate : "rates" (our own design) or "variational" (after the source, whose text was not seen: T has the shape
-        of a network left over in the code of the paper that compares with it, but leaky units). Rates are what the
-        criteria measure, and need no inner loop: dp on Adult, 0.826 accurate with a gap of 0.016 at λ=30, against
-        0.824 and 0.021 with T at λ=5, in a fifth of the time.
-    hidden, critic_steps, critic_lr : widths of T, its steps for each step of the classifier, and their rate (Adam).
-    missing : a missing group is an "error", or a "group" of its own. random_state : seed of everything random.
+    estimator : TorchClassifier or Pipeline, default None
+        An `optfair.nn.TorchClassifier`, alone or at the end of a Pipeline; None is standardised features, linear,
+        batches of 1024. Every cell that is compared should have some rows in a batch.
+    sensitive_features : str, int, list or callable, default None
+        Columns of X (names, positions or a function of X), which are left out of the features; None where groups are
+        passed to ``fit``.
+    criterion : str, default "demographic_parity"
+        The criterion: "dp", "eop" or "eo". To compare a group with all groups, and eop, are our own design.
+    fairness_weight : float, default 30.0
+        Weight λ ≥ 0; 0 is plain training, bit for bit. The source has 0.01–0.8 for "variational", where they are mild.
+    divergence : {"kl", "reverse_kl", "chi2", "hellinger", "js", "tv"}, default "kl"
+        The function f. "js" is twice the Jensen–Shannon divergence. With "tv" and "variational" T tells groups apart
+        so surely that little gradient is left for the classifier.
+    estimate : {"rates", "variational"}, default "rates"
+        "rates" is our own design; "variational" is after the source, whose text was not seen: T has the shape of a
+        network left over in the code of the paper that compares with it, but leaky units. Rates are what the criteria
+        measure, and need no inner loop: dp on Adult, 0.826 accurate with a gap of 0.016 at λ=30, against 0.824 and
+        0.021 with T at λ=5, in a fifth of the time.
+    hidden : sequence of int, default (5, 5)
+        Widths of T.
+    critic_steps : int, default 5
+        Steps of T for each step of the classifier.
+    critic_lr : float, default 1e-2
+        Rate of the steps of T (Adam).
+    missing : {"error", "group"}, default "error"
+        Whether a missing group is an error or a group of its own.
+    random_state : int, numpy generator or None, default None
+        Seed of both networks, the batches and the dropout.
 
     Attributes
     ----------
-    front_ : transformers, fitted, or None. network_ : TorchClassifier, fitted. divergence_ : R of the batches of the
-    last epoch, at least 0; None where nothing was compared. classes_, groups_ : names.
+    transformer_ : Pipeline or None
+        The fitted transformers, if any.
+    network_ : TorchClassifier
+        The fitted network.
+    divergence_ : float or None
+        R of the batches of the last epoch, at least 0; None where nothing was compared.
+    classes_ : ndarray of shape (n_classes,)
+        Names of the classes.
+    groups_ : Index
+        Names of the groups.
+
+    Examples
+    --------
+    >>> from optfair.baselines import FDivergence
+    >>> from optfair.datasets import make_fair_classification
+    >>> from optfair.nn import TorchClassifier
+    >>> data = make_fair_classification(300, 4, random_state=0)
+    >>> model = FDivergence(TorchClassifier(epochs=3), criterion="dp", random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    >>> bool(model.divergence_ >= 0)
+    True
     """
 
-    why_not_others = "D_f compares the outputs of a group, among all or among those of one label, and it is neither"
+    refusal = "D_f compares the outputs of a group, among all or among those of one label, and it is neither"
     network_settings: ClassVar[dict[str, Any]] = {"batch_size": 1024}
 
     def __init__(
@@ -211,27 +250,31 @@ class FDivergence(NetworkBaseline):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        check_number("fairness_weight", self.fairness_weight)
+        check_number("fairness_weight", self.fairness_weight, "[0, inf)")
         check_choice("divergence", self.divergence, tuple(DIVERGENCES))
         check_choice("estimate", self.estimate, ESTIMATES)
         if isinstance(self.hidden, str) or not np.iterable(self.hidden):
-            raise ValueError(f"hidden={self.hidden!r}: must be a list of widths, whole numbers of at least 1.")
+            raise ValueError(f"hidden={self.hidden!r}: must be a list of widths, each an integer >= 1.")
         for width in self.hidden:
-            check_whole("hidden", width)
-        check_whole("critic_steps", self.critic_steps)
-        check_number("critic_lr", self.critic_lr, above=True)
+            check_integer("hidden", width, 1)
+        check_integer("critic_steps", self.critic_steps, 1)
+        check_number("critic_lr", self.critic_lr, "(0, inf)")
 
-    def _lesson(self, people: People, net: nn.Module, targets: Tensor, kept: Tensor, seed: int) -> Lesson:
-        if self.fairness_weight == 0 or len(people.groups) == 1:
-            return Lesson(targets, kept)
-        criterion, A, m = self._criterion(), len(people.groups), len(people.classes)
+    def _objective(
+        self, data: TrainingData, net: nn.Module, targets: Tensor, index: Tensor, seed: int
+    ) -> TrainingObjective:
+        if self.fairness_weight == 0 or len(data.groups) == 1:
+            return TrainingObjective(targets, index)
+        criterion, A, m = self._criterion_name(), len(data.groups), len(data.classes)
         critic = None
         if self.estimate == "variational":
             width = A + (1 if criterion == "dp" else m) + (2 if criterion == "eop" else m)
-            critic = Critic(width, self.hidden, float(self.critic_lr), seed_of(seed, 1), targets)
-        kind, strength = DIVERGENCES[self.divergence], float(self.fairness_weight)
-        there = Tensors.of(people, targets)
-        return Alike(targets, kept, there, criterion, kind, strength, critic, int(self.critic_steps))
+            critic = Critic(width, self.hidden, float(self.critic_lr), derive_seed(seed, 1), targets)
+        divergence, strength = DIVERGENCES[self.divergence], float(self.fairness_weight)
+        labels = LabelTensors.of(data, targets)
+        return DivergencePenalty(
+            targets, index, labels, criterion, divergence, strength, critic, int(self.critic_steps)
+        )
 
-    def _keep(self, lesson: Lesson) -> None:
-        self.divergence_ = max(0.0, lesson.value) if isinstance(lesson, Alike) else None
+    def _set_results(self, objective: TrainingObjective) -> None:
+        self.divergence_ = max(0.0, objective.value) if isinstance(objective, DivergencePenalty) else None

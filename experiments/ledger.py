@@ -1,0 +1,65 @@
+"""Keep the lines of finished runs: one file per experiment, one JSON object per line, complete or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from optfair.errors import DataFileError
+from optfair.utils.files import write_atomically
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def exclusive(file: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock that ends with the process, however it ends. wait : for its holder; else BlockingIOError."""
+    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as handle:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+
+
+def fit_seconds(line: Mapping[str, Any]) -> float:
+    """Return the wall-clock seconds until a run was fitted or stopped; 0 where the line does not say."""
+    return float(line.get("wall_seconds", line.get("seconds", line.get("limit", 0.0))))
+
+
+class Ledger:
+    """The lines of all ``*.jsonl`` of a folder by `Run.key`; experiments share the runs they have in common."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: dict[str, list[str]] = {}
+        self.lines: dict[str, dict[str, Any]] = {}
+        for file in sorted(folder.glob("*.jsonl")):
+            texts = self._files[file.stem] = []
+            for number, content in enumerate(file.read_bytes().split(b"\n"), 1):  # no other character ends a line
+                if not content.strip():
+                    continue
+                try:
+                    texts.append(content.decode())
+                    self._keep(json.loads(texts[-1]))
+                except (ValueError, KeyError, TypeError):
+                    raise DataFileError(f"{file}, line {number}: is no line of a run; mend or remove it.") from None
+
+    def _keep(self, line: dict[str, Any]) -> None:
+        """Keep the line of a run; one that was stopped does not replace one that was finished elsewhere."""
+        key = json.dumps(line["run"], sort_keys=True)
+        if "limit" not in line or line["limit"] >= self.lines.get(key, {"limit": 0.0}).get("limit", inf):
+            self.lines[key] = line
+
+    def add(self, experiment: str, line: Mapping[str, Any]) -> None:
+        """Add a line; it is on disk when this returns."""
+        self._keep(dict(line))
+        texts = self._files.setdefault(experiment, [])
+        texts.append(json.dumps(line, ensure_ascii=False))
+        write_atomically(self.folder / f"{experiment}.jsonl", "".join(f"{text}\n" for text in texts).encode())

@@ -1,1 +1,0 @@
-"""The paper's experiments: plan → people → work (fit, score) → lines in files → page."""

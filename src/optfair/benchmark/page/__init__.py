@@ -1,1 +1,0 @@
-"""The page of results: results (what the lines say) → panels → tables, figures → sections → write."""

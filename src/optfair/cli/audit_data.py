@@ -1,0 +1,191 @@
+"""Read the table of ``optfair audit``: labels, groups, and predictions or the scores behind them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from optfair.cli.columns import (
+    Roles,
+    check_not_missing,
+    check_numeric,
+    check_roles,
+    name_missing_groups,
+    pick_columns,
+    read_roles,
+    split_list,
+)
+from optfair.cli.console import join_names
+from optfair.cli.paths import InputError
+from optfair.cli.tables import CsvFormat, is_text, read_table
+from optfair.metrics import GroupConfusion, group_confusion
+
+MAX_GROUPS = 1000  # a column with more values is refused: it is a number or an identifier
+MANY_GROUPS = 20  # so is one with more values than this, if there are fewer than two rows for each
+
+
+class AuditData(NamedTuple):
+    """The counts of a table, the columns of its groups, where its predictions come from, and notes for the user."""
+
+    confusion: GroupConfusion
+    groups: Sequence[str]
+    source: str
+    notes: Sequence[str]
+
+
+class Predictions(NamedTuple):
+    """The predictions of a table, and its labels.
+
+    labels : (n,). values : (n,) classes or (n, m) probabilities. classes : of the columns of values, or None.
+    """
+
+    labels: pd.Series
+    values: Any
+    classes: list[Any] | None
+    source: str
+    notes: Sequence[str]
+
+
+def read_audit_data(arguments: Namespace) -> AuditData:
+    """Read the table and count."""
+    csv_format = CsvFormat.from_arguments(arguments)
+    roles = read_roles(arguments, csv_format)
+    if arguments.scores:
+        option, score_classes = "--scores", _score_classes(arguments.scores, roles.header)
+        columns = list(score_classes)
+    else:
+        option, score_classes = "--prediction", {}
+        columns = pick_columns([arguments.prediction], roles.header, "--prediction")
+    table = read_table(
+        arguments.file,
+        list(dict.fromkeys([*roles.columns, *columns])),
+        names=[roles.label, *roles.groups, *([] if arguments.scores else columns)],
+        csv_format=csv_format,
+    )
+    check_roles(table, arguments.file, roles, arguments.missing)
+    check_not_missing(table, arguments.file, [(option, name) for name in columns])
+    if arguments.scores:
+        predictions = _from_scores(table, arguments, roles, score_classes)
+    else:
+        predictions = _from_classes(table[roles.label], table[columns[0]])
+    groups = name_missing_groups(table[roles.groups]) if arguments.missing == "group" else table[roles.groups]
+    _check_groups(groups)
+    for name in roles.weight:
+        check_numeric(table[name], arguments.file, "--weight")
+    confusion = group_confusion(
+        predictions.labels,
+        predictions.values,
+        sensitive_features=groups if len(roles.groups) > 1 else groups[roles.groups[0]],
+        sample_weight=table[roles.weight[0]] if roles.weight else None,
+        classes=predictions.classes,
+    )
+    return AuditData(confusion, roles.groups, predictions.source, predictions.notes)
+
+
+def _check_groups(groups: pd.DataFrame) -> None:
+    n_groups, n = len(groups.drop_duplicates()), len(groups)
+    option = f"--group {','.join(groups.columns)}"
+    if n_groups < 2:
+        raise InputError(f"{option}: there is one group; at least two are needed.")
+    if n_groups > MAX_GROUPS or (n_groups > MANY_GROUPS and n_groups > n / 2):
+        raise InputError(f"{option}: there are {n_groups} groups in {n} rows; cut a number into a few bands.")
+
+
+# -- predicted classes ----------------------------------------------------------------------------------------
+def _from_classes(labels: pd.Series, values: pd.Series) -> Predictions:
+    """Check that labels and predictions are about the same classes."""
+    if is_text(labels) != is_text(values):  # "K" among 0, 1, 2: then both are texts
+        labels, values = labels.astype(str), values.astype(str)
+    classes, predicted_classes = set(labels.unique()), set(values.unique())
+    if not classes & predicted_classes:
+        raise InputError(
+            f"--label {labels.name} and --prediction {values.name} have no class in common (labels such as "
+            f"{labels.tolist()[0]!r}, predictions such as {values.tolist()[0]!r}); are these the right columns?"
+        )
+    notes = []
+    if unseen := sorted(predicted_classes - classes, key=str):
+        notes.append(
+            f"--prediction {values.name}: {join_names(unseen, 5)} is predicted but never a label; is it the right "
+            "column?"
+        )
+    return Predictions(labels, values, None, f"predictions in column {values.name!r}", notes)
+
+
+# -- scores ---------------------------------------------------------------------------------------------------
+def _score_classes(values: Sequence[str], header: Sequence[str]) -> dict[str, str | None]:
+    """Return column → class if given as CLASS=COLUMN, else None."""
+    score_classes: dict[str, str | None] = {}
+    for part in split_list(values, header):
+        name, equals, column = part.rpartition("=")
+        if part in header or not equals:
+            name, column = "", part
+        score_classes[pick_columns([column], header, "--scores")[0]] = name or None
+    if len(score_classes) < 2:
+        raise InputError("--scores: name a column for each class; at least two are needed.")
+    return score_classes
+
+
+def _from_scores(
+    table: pd.DataFrame, arguments: Namespace, roles: Roles, score_classes: Mapping[str, str | None]
+) -> Predictions:
+    """Return probabilities, or the class of the largest score as probabilities 0 and 1."""
+    columns, classes = list(score_classes), _match_classes(table[roles.label], score_classes)
+    for name in columns:
+        check_numeric(table[name], arguments.file, "--scores")
+    order = sorted(range(len(classes)), key=lambda k: classes[k])
+    classes, columns = [classes[k] for k in order], [columns[k] for k in order]
+    scores = table[columns].to_numpy(dtype=float)
+    if arguments.decision == "sampled":
+        source = "predictions drawn with the probabilities in --scores"
+        return Predictions(table[roles.label], scores, classes, source, [])
+    if n_infinite := int((~np.isfinite(scores)).any(1).sum()):
+        raise InputError(f"--scores: {n_infinite} rows hold infinite values; give finite numbers.")
+    source = "prediction: the class with the largest of --scores"
+    return Predictions(table[roles.label], np.eye(len(columns))[scores.argmax(axis=1)], classes, source, [])
+
+
+def _match_classes(labels: pd.Series, score_classes: Mapping[str, str | None]) -> list[Any]:
+    """Return the class of each column of scores, as the labels hold it."""
+    columns = list(score_classes)
+    by_name = {str(value): value for value in pd.unique(labels)}
+    names = list(score_classes.values())
+    if not any(names):
+        names = _without_prefix(columns, list(by_name))
+    if None in names:
+        raise InputError(f"--scores: give CLASS=COLUMN for every column or for none; {columns} is mixed.")
+    absent = [name for name in by_name if name not in names]
+    if absent:
+        raise InputError(
+            f"--scores: no column for class {absent[0]!r} of {labels.name!r} (columns {columns}); name the columns "
+            "like the classes, with one prefix or none, or give CLASS=COLUMN."
+        )
+    if all(isinstance(value, bool | np.bool_) for value in by_name.values()):
+        by_name |= {"True": True, "False": False}
+    is_numeric = all(
+        isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in by_name.values()
+    )
+    return [
+        by_name[name] if name in by_name else _parse_number(name) if is_numeric else name for name in map(str, names)
+    ]
+
+
+def _without_prefix(columns: Sequence[str], classes: Sequence[str]) -> list[str | None]:
+    """Return the columns without the shortest prefix under which most of the classes are columns."""
+    prefixes = {column[: len(column) - len(name)] for column in columns for name in classes if column.endswith(name)}
+    candidates = [prefix for prefix in prefixes | {""} if all(column.startswith(prefix) for column in columns)]
+    best = max(sorted(candidates, key=len), key=lambda prefix: sum(prefix + name in columns for name in classes))
+    return [column[len(best) :] for column in columns]
+
+
+def _parse_number(name: str) -> float:
+    try:
+        return int(name)
+    except ValueError:
+        try:
+            return float(name)
+        except ValueError:
+            raise InputError(f"--scores: class {name!r} is not a number like the labels.") from None

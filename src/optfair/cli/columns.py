@@ -1,0 +1,134 @@
+"""Find the columns, classes and criteria that the options name, and check what the columns hold."""
+
+from __future__ import annotations
+
+import difflib
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from optfair.cli.arguments import DEFAULT_CRITERION
+from optfair.cli.console import join_names
+from optfair.cli.paths import InputError
+from optfair.cli.tables import CsvFormat, read_header
+from optfair.constraints.criteria import CRITERIA, short_name
+from optfair.errors import NotLinearError
+
+MISSING_GROUP = "(missing)"  # the name of the group of those whose group is missing
+MISSING_VALUES = "empty cells and NA, NaN, None, null are read as missing"
+OTHER_SEPARATORS = (";", "\t", "|")
+SEED_LIMIT = 2**32  # of scikit-learn
+
+
+class Roles(NamedTuple):
+    """The columns of label, groups and weight (none or one) of a table with these column names."""
+
+    label: str
+    groups: list[str]
+    weight: list[str]
+    header: list[str]
+
+    @property
+    def columns(self) -> list[str]:
+        """Return label, groups and weight, each once."""
+        return list(dict.fromkeys([self.label, *self.groups, *self.weight]))
+
+
+def read_roles(arguments: Namespace, csv_format: CsvFormat) -> Roles:
+    """Return the columns that --label, --group and --weight name."""
+    header = read_header(arguments.file, csv_format)
+    return Roles(
+        label=pick_columns([arguments.label], header, "--label")[0],
+        groups=pick_columns(arguments.group, header, "--group"),
+        weight=pick_columns([arguments.weight] if arguments.weight else [], header, "--weight"),
+        header=header,
+    )
+
+
+def split_list(values: Iterable[str], header: Sequence[str]) -> list[str]:
+    """Return the parts of an option that is repeated or separated by commas; a column may itself hold a comma."""
+    return [part for value in values for part in ([value] if value in header else map(str.strip, value.split(",")))]
+
+
+def pick_columns(values: Sequence[str] | None, header: Sequence[str], option: str) -> list[str]:
+    """Return the columns that an option names, each once."""
+    columns = list(dict.fromkeys(split_list(values or (), header)))
+    for name in columns:
+        if name not in header:
+            hint = _column_hint(name, header)
+            raise InputError(f"{option} {name}: there is no such column; the table has {join_names(header)}.{hint}")
+    return columns
+
+
+def _column_hint(name: str, header: Sequence[str]) -> str:
+    """Return a question about a column that does not exist, or ""."""
+    separator = next((mark for mark in OTHER_SEPARATORS if len(header) == 1 and mark in header[0]), None)
+    if separator:
+        return f" Is it separated by {separator!r}? Then add --separator {separator!r}."
+    similar = difflib.get_close_matches(name, header, n=1)
+    return f" Did you mean {similar[0]}?" if similar else ""
+
+
+def check_not_missing(table: pd.DataFrame, file: str, columns: Iterable[tuple[str, str]], step: str = "") -> None:
+    """Refuse missing values. columns : (option, name). step : what else the user can do."""
+    for option, name in columns:
+        if n_missing := int(table[name].isna().sum()):
+            raise InputError(
+                f"{file}: {option} {name} is missing in {n_missing} of {len(table)} rows ({MISSING_VALUES}); fill them "
+                f"in or drop these rows{step}."
+            )
+
+
+def check_roles(table: pd.DataFrame, file: str, roles: Roles, missing: str) -> None:
+    """Refuse missing labels and weights, and missing groups unless they are a group (missing : "error", "group")."""
+    check_not_missing(table, file, [("--label", roles.label), *(("--weight", name) for name in roles.weight)])
+    if missing == "error":
+        groups = [("--group", name) for name in roles.groups]
+        check_not_missing(table, file, groups, ", or make them a group by --missing group")
+
+
+def name_missing_groups(groups: pd.DataFrame) -> pd.DataFrame:
+    """Return the groups with a name for those that are missing."""
+    return groups.astype(object).where(groups.notna(), MISSING_GROUP)
+
+
+def check_numeric(column: pd.Series, file: str, option: str) -> None:
+    """Refuse a column that does not hold numbers."""
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        raise InputError(
+            f"{file}: {option} {column.name} holds texts, such as {column.iloc[0]!r}; it must hold numbers."
+        )
+
+
+def requested_criteria(arguments: Namespace) -> list[str]:
+    """Return the criteria that --criterion names, or the default one."""
+    names = list(dict.fromkeys(arguments.criterion or [DEFAULT_CRITERION]))
+    for name in names:
+        try:
+            short_name(name)
+        except NotLinearError:  # its message says why
+            raise
+        except ValueError:
+            choices = f"{', '.join(CRITERIA)} (or {', '.join(CRITERIA.values())})"
+            raise InputError(f"--criterion {name}: unknown; use one of {choices}.") from None
+    return names
+
+
+def check_seed(seed: int, limit: int | None = None) -> None:
+    """Refuse a seed that is negative, or not below the limit of scikit-learn."""
+    if seed < 0 or (limit is not None and seed >= limit):
+        rule = "of at least 0" if limit is None else f"from 0 to {limit - 1}"
+        raise InputError(f"--seed {seed}: must be a whole number {rule}.")
+
+
+def outcome_classes(names: Sequence[str] | None, classes: Iterable[Any]) -> list[Any] | None:
+    """Return the classes that --outcome names, as the table holds them; None for all of them."""
+    if not names:
+        return None
+    by_name = {str(value): value for value in classes}
+    for name in names:
+        if name not in by_name:
+            raise InputError(f"--outcome {name}: there is no such class; there are {', '.join(by_name)}.")
+    return [by_name[name] for name in dict.fromkeys(names)]

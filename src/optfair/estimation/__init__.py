@@ -1,1 +1,0 @@
-"""From people and a classifier to z(x): models, recipes that fit them out of fold, calibration."""

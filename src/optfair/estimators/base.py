@@ -1,0 +1,328 @@
+"""Share what every fair classifier does: check rows at the door, find the groups, turn probabilities into predictions.
+
+Sub-classes set ``classes_`` and ``groups_`` in `fit`, and have the parameters ``sensitive_features``, ``awareness``,
+``missing``, ``unseen``, ``decision`` and ``random_state``, and those of the constraints: ``criterion``, ``tolerance``,
+``reference``, ``outcomes`` and ``attributes``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+from optfair.constraints import AnyConstraint, Constraint, as_constraints
+from optfair.errors import warn
+from optfair.inputs.containers import (
+    as_table,
+    drop_columns,
+    has_columns,
+    is_dataset,
+    read_dataset_labels,
+    read_groups,
+    take_rows,
+)
+from optfair.inputs.identity import row_bytes
+from optfair.inputs.labels import MISSING_CHOICES, check_same_rows, encode_classes, match_groups
+from optfair.inputs.reading import read_training_data
+from optfair.inputs.training_data import TrainingData
+from optfair.rule import decisions
+from optfair.utils.checks import check_choice
+from optfair.utils.seeds import as_seed
+
+CHOICES = {
+    "awareness": ("blind", "aware"),
+    "decision": decisions.DECISIONS,
+    "missing": MISSING_CHOICES,
+    "unseen": ("error", "blind"),
+}
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that takes groups at `fit`, or reads them from X."""
+
+    estimator: Any
+    sensitive_features: Any
+    awareness: str
+    decision: str
+    missing: str
+    unseen: str
+    random_state: Any
+    criterion: Any
+    tolerance: Any
+    reference: str | None
+    outcomes: Any
+    attributes: Any
+    classes_: np.ndarray
+    groups_: pd.Index
+    _compares_groups = True
+    _or_aware = ", or fit with 'aware'"  # what a user of this class can do instead
+
+    # -- fitting -------------------------------------------------------------------------------------------
+    def _constraints(self) -> list[AnyConstraint]:
+        """Return what is asked for; constraint objects say everything themselves."""
+        return as_constraints(self.criterion, self.tolerance, self.reference, self.outcomes, self.attributes)
+
+    def _check_choices(self, **choices: tuple[str, ...]) -> None:
+        for name, words in {**CHOICES, **choices}.items():
+            check_choice(name, getattr(self, name), words)
+        if self.unseen == "blind" and (self.awareness == "blind" or self.sensitive_features is not None):
+            raise ValueError(
+                "unseen='blind': is for awareness='aware' with groups given to fit; elsewhere no group is looked up."
+            )
+
+    def _training_data(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        classes: Iterable[Hashable] | None = None,
+    ) -> TrainingData:
+        """Return everything `fit` was given, checked, with X as the models see it; warn about the groups.
+
+        classes : those a fitted model knows, if there is one.
+        """
+        if type(X).__name__ == "DataLoader":
+            raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
+        table = as_table(X)
+        features = table if self.awareness == "aware" else drop_columns(table, self.sensitive_features)
+        if is_dataset(table):  # its items are (x, y, group), and the model looks at x
+            y, sensitive_features = self._dataset_labels(table, y, sensitive_features)
+        else:
+            validate_data(self, table, skip_check_array=True)
+        n, caller = self._check_size(table), type(self).__name__
+        groups = functools.partial(self._groups_of, table, sensitive_features)
+        data = read_training_data(features, y, groups, sample_weight, n, caller, missing=self.missing, classes=classes)
+        if len(data.groups) == 1 and self._compares_groups:
+            name = data.groups.tolist()[0]
+            warn(f"sensitive_features: there is one group, {name!r}; nothing is compared.")
+        if self.awareness == "blind" and isinstance(table, pd.DataFrame) and sensitive_features is not None:
+            _warn_if_among_features(table, sensitive_features)
+        return data
+
+    def _dataset_labels(self, dataset: Any, y: Any, groups: Any) -> tuple[Any, Any]:
+        """Return labels and groups, from the items of a torch data set where they are not given."""
+        needs_groups = groups is None and self.sensitive_features is None
+        if y is not None and not needs_groups:
+            return y, groups
+        labels, item_groups = read_dataset_labels(dataset)
+        return labels if y is None else y, item_groups if needs_groups else groups
+
+    def _check_size(self, X: Any) -> int:
+        """Return the number of rows; neither rows nor columns may be none."""
+        n, d = _num_samples(X), getattr(self, "n_features_in_", 1)
+        if n == 0:
+            raise ValueError("X: has 0 sample(s); give at least one row for each of two classes.")
+        if d == 0:
+            raise ValueError(f"X: has 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
+        return n
+
+    def _groups_of(self, X: Any, sensitive_features: Any) -> Any:
+        """Return the groups, from the argument or from X."""
+        if self.sensitive_features is None:
+            if sensitive_features is None:
+                raise ValueError(
+                    "sensitive_features: missing; give the group of every row, or its column(s) in the constructor."
+                )
+            if isinstance(sensitive_features, str):
+                raise ValueError(
+                    f"sensitive_features={sensitive_features!r}: give the group of every row; columns of X are named "
+                    "in the constructor."
+                )
+            return sensitive_features
+        if sensitive_features is not None:
+            raise ValueError("sensitive_features: given here and in the constructor; give it once.")
+        return read_groups(self.sensitive_features, X)
+
+    # -- prediction ----------------------------------------------------------------------------------------
+    def _check_new_rows(self, X: Any, sensitive_features: Any) -> tuple[Any, np.ndarray | None]:
+        """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
+        check_is_fitted(self, "classes_")
+        X = as_table(X)
+        if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
+            raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
+        complete = self._is_complete(X)
+        if is_dataset(X):
+            complete = True
+        elif self.awareness == "aware" or complete:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            self._check_other_columns(X)
+        if isinstance(X, pd.DataFrame) and isinstance(sensitive_features, pd.DataFrame | pd.Series):
+            check_same_rows(X=X, sensitive_features=sensitive_features)
+        group = None
+        if self.awareness == "aware":
+            values = self._groups_of(X, sensitive_features)
+            group = match_groups(values, self.groups_, _num_samples(X), missing=self.missing, unseen=self.unseen)
+        elif sensitive_features is not None:
+            raise ValueError(f"sensitive_features: a blind rule does not use it; leave it out{self._or_aware}.")
+        drop = complete and self.awareness == "blind"
+        return drop_columns(X, self.sensitive_features) if drop else X, group
+
+    def _check_other_columns(self, X: Any) -> None:
+        """Check that a frame without its sensitive columns has all the others, in order."""
+        source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
+        expected = [name for name in getattr(self, "feature_names_in_", ()) if name not in source]
+        columns = list(getattr(X, "columns", expected))
+        if expected and columns != expected and all(isinstance(name, str) for name in source):
+            raise ValueError(f"X: has the columns {columns!r}; expected those of fit, in order: {expected!r}.")
+
+    def _is_complete(self, X: Any) -> bool:
+        """Tell whether X has its sensitive columns, if any: a blind rule does without them."""
+        source = self.sensitive_features
+        return source is None or has_columns(X, source, getattr(self, "n_features_in_", None))
+
+    def _check_labelled(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
+        """Return (X, class codes, group codes, the groups if `predict` needs them) of labelled rows to measure on."""
+        X = as_table(X)
+        n = _num_samples(X)
+        group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
+        label, _ = encode_classes(y, self.classes_.tolist(), name="y")
+        X_rows, y_rows = (v if isinstance(v, pd.DataFrame | pd.Series) else w for v, w in ((X, range(n)), (y, label)))
+        check_same_rows(X=X_rows, y=y_rows, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return X, label, group, sensitive_features if self._asks_for_groups() else None
+
+    def _title(self, constraints: Sequence[AnyConstraint]) -> str:
+        """Return one line that says what was asked for, of whom."""
+        names = ", ".join(
+            f"{constraint.criterion} within {constraint.tolerance} of {constraint.reference}"
+            if isinstance(constraint, Constraint)
+            else type(constraint).__name__
+            for constraint in constraints
+        )
+        sizes = f"{len(self.groups_)} groups, {len(self.classes_)} classes"
+        return f"{type(self).__name__}, {names}, {self.awareness}: {sizes}"
+
+    def _asks_for_groups(self) -> bool:
+        """Tell whether `predict` needs ``sensitive_features=``."""
+        return self.awareness == "aware" and self.sensitive_features is None
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return the probability of each class as the prediction, (n, n_classes)."""
+        raise NotImplementedError
+
+    def _key(self) -> bytes | None:
+        """Return the secret of hashed decisions."""
+        raise NotImplementedError
+
+    def predict(
+        self, X: Any, *, sensitive_features: Any = None, keys: Any = None, random_state: Any = None
+    ) -> np.ndarray:
+        """Predict one class per row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features, of the kind that was fitted on.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; only for an aware classifier whose groups are not in X.
+        keys : sequence of n keys, optional
+            Who each person is, for ``decision="hashed"``: the same person always gets the same class. An id is best;
+            the row of X without its sensitive columns by default.
+        random_state : int or Generator, optional
+            Seed of ``decision="sampled"``; that of the constructor by default.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Class labels.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.predict(data.X, keys=range(400)).shape
+        (400,)
+        """
+        check_is_fitted(self, "classes_")
+        decisions.check_decision(self.decision, keys, random_state)
+        X = as_table(X)
+        h = self.predict_proba(X, sensitive_features=sensitive_features)
+        keys = decisions.check_keys(keys, len(h))
+        features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
+        if random_state is None and self.decision == "sampled":
+            random_state = as_seed(self.random_state)
+        codes = decisions.decide(
+            h, self.decision, lambda index: row_bytes(take_rows(features, index)), keys, random_state, self._key()
+        )
+        return np.asarray(self.classes_[codes])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features.
+        y : array-like of shape (n,)
+            True classes.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights of the rows.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; a blind classifier does not use it.
+
+        Returns
+        -------
+        float
+            Share of correct predictions.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> 0.5 < model.score(data.X, data.y) < 1
+        True
+        """
+        # Groups that are routed to a blind rule are of no use to it, and no mistake either.
+        prediction = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
+        return float(accuracy_score(y, prediction, sample_weight=sample_weight))
+
+    # -- scikit-learn --------------------------------------------------------------------------------------
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.sparse = True
+        elif hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
+
+
+def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
+    """Warn if X holds the groups of a rule that is meant to be blind."""
+    if isinstance(groups, pd.DataFrame):
+        columns = groups
+    elif np.ndim(groups) == 2:
+        columns = pd.DataFrame(np.asarray(groups))
+    else:
+        columns = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
+    # A constant column is no secret.
+    columns = columns[[name for name in columns.columns if columns[name].nunique(dropna=False) > 1]]
+    same = [
+        feature
+        for feature in X.columns
+        if any(
+            (isinstance(name, str) and feature == name)
+            or np.array_equal(X[feature].to_numpy(), columns[name].to_numpy())
+            for name in columns.columns
+        )
+    ]
+    if same:
+        warn(
+            f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
+            "name it in the constructor."
+        )

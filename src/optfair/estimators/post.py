@@ -1,0 +1,619 @@
+"""Make any classifier fair to many groups, for many classes, without opening it: `OptFairPost`.
+
+z(x) = P(A, Y | X=x), out of fold  →  calibrated with labels  →  λ by the convex dual  →  h(x) = softmax(z(x) W(λ) / τ)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from optfair.constraints import AnyConstraint, Constraint
+from optfair.dual.posterior import training_posterior
+from optfair.errors import warn_empty
+from optfair.estimators.report import Report, make_report, normalised
+from optfair.estimators.saving import SavableClassifier
+from optfair.inputs.labels import check_weights, encode_classes, match_groups
+from optfair.metrics.counts import ConfusionCounts, count_codes
+from optfair.posteriors.calibration import calibrate, calibrated
+from optfair.posteriors.label_correction import solve_with_labels
+from optfair.posteriors.models import JointModel, place_in_groups
+from optfair.posteriors.out_of_fold import clone_keeping_prefit, fit_posteriors, is_fitted_model, warn_unweighted
+from optfair.rule.certificate import Certificate
+from optfair.rule.determinism import Determinism
+from optfair.rule.driver import Solution, solve_problem
+from optfair.rule.file import rule_content
+from optfair.rule.frontier import Frontier
+from optfair.rule.loading import rule_from_content
+from optfair.rule.options import Options
+from optfair.rule.problem import FairProblem
+from optfair.rule.rule import flat
+from optfair.rule.tolerance_path import tolerance_path, widest, with_tolerance
+from optfair.utils.recovery import restore_on_failure
+from optfair.utils.seeds import as_seed
+
+CALIBRATIONS = ("none", "posterior", "labels", "both")
+# Constraint objects say these themselves.
+UNSAID: dict[str, Any] = {"tolerance": None, "reference": None, "outcomes": None, "attributes": None}
+SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedPosteriors:
+    """What is kept of the rows fitted on: personal data, never written out.
+
+    problem : with out-of-fold posteriors and observed cells. solution : of the present constraints.
+    plain : what the model itself would have predicted, out of fold, counted. n_people : their number, or None where
+    weights are those of a survey.
+    """
+
+    problem: FairProblem
+    solution: Solution
+    plain: ConfusionCounts
+    n_people: float | None
+
+
+class OptFairPost(SavableClassifier):
+    """Make any classifier fair: the most accurate rule on top of it whose disparity is within tolerance.
+
+    The rule comes with a certificate of optimality and needs no group at prediction.
+
+    Parameters
+    ----------
+    estimator : classifier or callable, optional
+        A classifier with ``predict_proba``, cloned and fitted (standardised multinomial logistic regression by
+        default); or a fitted one as ``FrozenEstimator(model)`` or with ``cv="prefit"``, or a function
+        X -> probabilities: these are only ever asked for probabilities.
+    sensitive_features : str, int, list or callable, optional
+        Column name(s) or position(s) of X that hold the groups, or a function of X; by default groups are given to
+        ``fit``. Named columns are left out of the features when blind.
+    criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these, default "demographic_parity"
+        What is constrained; see `optfair.solve`.
+    tolerance : float or mapping from group to float, default 0.01
+        Bound on every gap between a group's rate and the reference rate.
+    reference : {"overall", "pairwise"}, default "overall"
+        What a group's rate is compared with.
+    outcomes : sequence of class labels, optional
+        Predicted classes that the criterion speaks of.
+    attributes : str or sequence of attribute names, default "intersections"
+        Which groups of several attributes are meant; see `optfair.Constraint`.
+    costs : array of shape (n_classes, n_classes) or (n_groups, n_classes, n_classes), optional
+        Costs to minimise instead of the error.
+    temperature : "auto", float, or array, default "auto"
+        Temperature of the softmax; see `optfair.solve`.
+    gap : float, default 1e-3
+        Distance to the best rule that is aimed at.
+    awareness : {"blind", "aware"}, default "blind"
+        Whether the group is used at prediction.
+    posterior : {"auto", "joint", "factored"}, default "auto"
+        How P(A, Y | X) is learned: by one model of the pair; as P(Y|X) · P(A|X,Y), a model of Y and one of A in each
+        class, which is cheaper as soon as there are several of both; or joint, and factored for a fitted model.
+    group_estimator : classifier, optional
+        Model of P(A | X, Y=i); ``estimator`` again by default, or logistic regression beside a fitted model.
+    cv : int, splitter, list of splits, or "prefit", default 5
+        Folds of the out-of-fold posteriors; with a number, rows are dealt out by content.
+    calibration : {"both", "posterior", "labels", "none"}, default "both"
+        What labels are used for, beyond the models: z is calibrated ("posterior"), bounds are moved until they hold for
+        the labels, as far as these are more than noise ("labels"), both, or nothing.
+    decision : {"hashed", "argmax", "sampled"}, default "hashed"
+        How `predict` chooses a class where the rule is randomised.
+    missing : {"error", "group"}, default "error"
+        Whether a missing group is an error or a group of its own.
+    unseen : {"error", "blind"}, default "error"
+        When aware: whether a group not seen in ``fit`` is an error, or is predicted without the group.
+    keep_posteriors : bool, default True
+        Whether to keep the out-of-fold z in memory for `with_tolerance`, `with_criterion`, `frontier` and `report`.
+    n_jobs : int, optional
+        Processes that share the model fits.
+    random_state : int or generator, optional
+        Seed, also of the models' parts that have none. It makes the key of hashed decisions guessable.
+
+    Attributes
+    ----------
+    rule_ : FairRule
+        The rule that is applied to z(x).
+    certificate_ : Certificate
+        How close to the best rule it is.
+    multipliers_ : pandas.DataFrame
+        One line per constraint row, with its multiplier and price.
+    determinism_ : Determinism
+        What predicting the likeliest class for everybody would change.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    groups_ : pandas.Index
+        Names of the groups.
+    posterior_model_ : callable
+        The fitted model X -> z.
+    calibration_ : tuple of Scaling or None
+        Calibration of z.
+    n_base_fits_ : int
+        Models that were fitted.
+    seconds_ : dict
+        What fitting took.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from optfair import OptFairPost
+    >>> from optfair.datasets import make_fair_classification
+    >>> data = make_fair_classification(1000, n_classes=3, n_groups=2, random_state=0)
+    >>> model = OptFairPost(LogisticRegression(), criterion="dp", tolerance=0.02, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    >>> model.predict(data.X).shape  # no group is needed
+    (1000,)
+    >>> model.certificate_.gap < 1e-3
+    True
+    """
+
+    _record, _personal = "rule_", ("_fitted",)
+    _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        sensitive_features: Any = None,
+        criterion: Any = "demographic_parity",
+        tolerance: Any = None,
+        reference: str | None = None,
+        outcomes: Sequence[Hashable] | None = None,
+        attributes: str | Sequence[Hashable] | None = None,
+        costs: Any = None,
+        temperature: Any = "auto",
+        gap: float = 1e-3,
+        awareness: str = "blind",
+        posterior: str = "auto",
+        group_estimator: Any = None,
+        cv: Any = 5,
+        calibration: str = "both",
+        decision: str = "hashed",
+        missing: str = "error",
+        unseen: str = "error",
+        keep_posteriors: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.sensitive_features = sensitive_features
+        self.criterion = criterion
+        self.tolerance = tolerance
+        self.reference = reference
+        self.outcomes = outcomes
+        self.attributes = attributes
+        self.costs = costs
+        self.temperature = temperature
+        self.gap = gap
+        self.awareness = awareness
+        self.posterior = posterior
+        self.group_estimator = group_estimator
+        self.cv = cv
+        self.calibration = calibration
+        self.decision = decision
+        self.missing = missing
+        self.unseen = unseen
+        self.keep_posteriors = keep_posteriors
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- fitting -------------------------------------------------------------------------------------------
+    @restore_on_failure
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairPost:
+        """Learn z(x) out of fold, calibrate it, and solve for the rule.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of n rows
+            Features, passed to the estimator as they are.
+        y : array-like of shape (n,)
+            True classes.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; several columns make intersections. Rows are matched by position.
+        sample_weight : array-like of shape (n,), optional
+            Weights, honoured by models, calibration and constraints. A whole number counts people; divide the weights
+            of a survey by their mean.
+
+        Returns
+        -------
+        OptFairPost
+            The fitted classifier itself.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.rule_.shape
+        (2, 3)
+        """
+        options = self._options()
+        prefit = is_fitted_model(self.estimator, self.cv)
+        known_classes = getattr(self.estimator, "classes_", None) if prefit else None
+        self._check_choices(calibration=CALIBRATIONS)
+        constraints = self._constraints()
+        data = self._training_data(X, y, sensitive_features, sample_weight, known_classes)
+
+        clock = time.perf_counter()
+        fit = fit_posteriors(
+            self.estimator,
+            self.group_estimator,
+            self.posterior,
+            self.cv,
+            data,
+            self.n_jobs,
+            options.random_state,
+            holds_group=self.awareness == "aware" and self.sensitive_features is not None,
+            left_out=None if self.awareness == "aware" else self.sensitive_features,
+        )
+        if fit.unweighted:
+            warn_unweighted(fit.unweighted)
+        seconds = {"models": time.perf_counter() - clock}
+
+        clock = time.perf_counter()
+        aware, scalings = self.awareness == "aware", None
+        Z = place_in_groups(fit.Z, data.a) if aware else fit.Z
+        plain = Z.sum(axis=1).argmax(axis=1)
+        if self.calibration in ("posterior", "both"):
+            scalings, Z = calibrate(Z, data.a, data.y, data.weight, fit.splits, aware=aware, seed=options.seed)
+        seconds["calibration"] = time.perf_counter() - clock
+
+        clock = time.perf_counter()
+        Z = Z.astype(np.float32) if Z.size > SINGLE_PRECISION_NUMBERS else Z
+        posterior = training_posterior(Z, data)
+        problem = FairProblem.prepare(posterior, constraints, self.costs, options)
+        warn_empty(problem.rows.dropped)
+        solution = self._solve(problem, data.n_people)
+        seconds["solve"] = time.perf_counter() - clock
+
+        self.rule_ = solution.rule
+        self.posterior_model_, self.calibration_, self.seconds_ = fit.model, scalings, seconds
+        self.n_base_fits_ = fit.n_fits
+        self.classes_, self.groups_ = data.classes, data.groups
+        self._fitted = None
+        if self.keep_posteriors:
+            counts = count_codes(data.a, data.y, plain, posterior.weight, posterior.groups, posterior.classes)
+            self._fitted = _FittedPosteriors(problem, solution, counts, data.n_people)
+        return self
+
+    def _solve(self, problem: FairProblem, n_people: float | None, start: Solution | None = None) -> Solution:
+        """Solve a problem, with bounds corrected by labels if that is asked for."""
+        if self.calibration in ("labels", "both"):
+            return solve_with_labels(problem, start, n_people)
+        return solve_problem(problem, start)
+
+    def _options(self) -> Options:
+        """Return how to solve."""
+        return Options(temperature=self.temperature, gap=self.gap, random_state=as_seed(self.random_state))
+
+    # -- prediction ----------------------------------------------------------------------------------------
+    def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return z(x) of new rows, calibrated: what the rule is applied to.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; only for an aware classifier whose groups are not in X.
+
+        Returns
+        -------
+        ndarray of shape (n, n_groups, n_classes)
+            ``P(A=a, Y=i | X=x)``; summed over groups it is ``P(Y=i | X=x)``.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.joint_posterior(data.X).shape
+        (400, 2, 3)
+        """
+        return self._posteriors_of(X, sensitive_features)[1]
+
+    def _posteriors_of(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return z as the models give it, and calibrated."""
+        X, group = self._check_new_rows(X, sensitive_features)
+        Z = self.posterior_model_(X)
+        if group is not None:
+            Z = place_in_groups(Z, group)
+        return Z, Z if self.calibration_ is None else calibrated(self.calibration_, Z, group)
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return h(x), the probability of each class as the prediction.
+
+        Near 0 or 1 for most people; it is not ``P(Y | X)``, which `joint_posterior` gives.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; only for an aware classifier whose groups are not in X.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities in the order of ``classes_``.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.predict_proba(data.X).sum(axis=1).round(6).min()
+        np.float64(1.0)
+        """
+        Z = self.joint_posterior(X, sensitive_features=sensitive_features)
+        return self.rule_.predict_proba(Z)
+
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return the scores β(x) = z(x) W(λ).
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; only for an aware classifier whose groups are not in X.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes) or (n,)
+            Scores of each class; for two classes their difference.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, n_classes=2, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.decision_function(data.X).shape
+        (400,)
+        """
+        Z = self.joint_posterior(X, sensitive_features=sensitive_features)
+        scores = Z.reshape(len(Z), -1) @ flat(self.rule_.weights)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _key(self) -> bytes | None:
+        return self.rule_.key
+
+    # -- what was found ------------------------------------------------------------------------------------
+    @property
+    def certificate_(self) -> Certificate:
+        """How close to the best rule this one is, on z(x)."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.certificate
+
+    @property
+    def multipliers_(self) -> pd.DataFrame:
+        """One line per constraint row: names, multiplier, price, value and bounds."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.multipliers
+
+    @property
+    def determinism_(self) -> Determinism:
+        """What predicting the likeliest class for everybody would change."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.determinism
+
+    def report(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        keys: Any = None,
+    ) -> Report:
+        """Report what was asked for and reached, and at what price; ``print`` it.
+
+        Without data it is about the people fitted on, out of fold. With labelled data it compares the plain model, the
+        rule and its decisions on them, every violation with its interval and noise floor.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows, optional
+            Features of labelled people.
+        y : array-like of shape (n,), optional
+            Their true classes.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Their groups, unless these are in X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights of the rows.
+        keys : sequence of n keys, optional
+            Who each person is, as in `predict`.
+
+        Returns
+        -------
+        Report
+            Certificate, prices, price of determinism, measurements with labels, small cells.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> print(model.report().title)
+        OptFairPost, dp within 0.01 of overall, blind: 2 groups, 3 classes; 400 people fitted on, out of fold
+        """
+        check_is_fitted(self, "rule_")
+        constraints, m = self._constraints(), len(self.classes_)
+        title = self._title(constraints)
+        if X is None:
+            fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_base_fits_}
+            fitted: _FittedPosteriors | None = getattr(self, "_fitted", None)
+            if fitted is None:
+                return make_report(title, self.rule_, constraints, {}, **fitting)
+            measure = fitted.problem.posterior.draw(fitted.problem.posterior.n)
+            group, label = np.divmod(np.asarray(measure.cell), m)
+            h = normalised(self.rule_.predict_proba(measure.Z))
+            fair = count_codes(group, label, h, measure.weight, measure.groups, measure.classes)
+            title = f"{title}; {measure.n} people fitted on, out of fold"
+            predictions = {self._plain_name(): fitted.plain, "fair rule": fair}
+            return make_report(title, self.rule_, constraints, predictions, n_people=measure.n, **fitting)
+        X, label, group, groups = self._check_labelled(X, y, sensitive_features, sample_weight)
+        raw, Z = self._posteriors_of(X, groups)
+        decisions, _ = encode_classes(self.predict(X, sensitive_features=groups, keys=keys), self.classes_.tolist())
+        codes_of = {
+            self._plain_name(): raw.sum(axis=1).argmax(axis=1),
+            f"decisions ({self.decision})": decisions,
+            "fair rule": normalised(self.rule_.predict_proba(Z)),
+        }
+        weight, names = check_weights(sample_weight, len(label)), (self.rule_.groups, self.rule_.classes)
+        counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in codes_of.items()}
+        title = f"{title}; {len(label)} people given"
+        return make_report(title, self.rule_, constraints, counts, n_people=len(label))
+
+    def _plain_name(self) -> str:
+        """Name what predicts without constraints: the model of Y, or the likeliest class by the model of the pair."""
+        return "unconstrained, joint" if isinstance(self.posterior_model_, JointModel) else "plain model"
+
+    # -- other rules from the same posteriors --------------------------------------------------------------
+    def with_tolerance(self, tolerance: Any) -> OptFairPost:
+        """Return the same models with another tolerance; only the rule is solved again.
+
+        Parameters
+        ----------
+        tolerance : float or mapping from group to float
+            The new tolerance of every criterion.
+
+        Returns
+        -------
+        OptFairPost
+            Another fitted classifier.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.with_tolerance(0.05).tolerance
+        0.05
+        """
+        constraints = self._constraints()
+        if isinstance(self.criterion, str):
+            return self._solve_again(tolerance=tolerance)
+        if not any(isinstance(constraint, Constraint) for constraint in constraints):
+            raise ValueError("tolerance: none of the constraints has one; use with_criterion.")
+        return self._solve_again(criterion=with_tolerance(constraints, tolerance), **UNSAID)
+
+    def with_criterion(self, criterion: Any, tolerance: Any = None) -> OptFairPost:
+        """Return the same models with another criterion; only the rule is solved again.
+
+        Parameters
+        ----------
+        criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these
+            The new criterion.
+        tolerance : float or mapping from group to float, optional
+            The new tolerance; the present one by default.
+
+        Returns
+        -------
+        OptFairPost
+            Another fitted classifier.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.with_criterion("eo", 0.1).criterion
+        'eo'
+        """
+        if not isinstance(criterion, str):  # objects say everything themselves
+            items = [criterion] if isinstance(criterion, AnyConstraint) else list(criterion)
+            if all(isinstance(item, AnyConstraint) for item in items):
+                return self._solve_again(criterion=criterion, **{**UNSAID, "tolerance": tolerance})
+        return self._solve_again(criterion=criterion, tolerance=self.tolerance if tolerance is None else tolerance)
+
+    def _posteriors(self) -> _FittedPosteriors:
+        check_is_fitted(self, "rule_")
+        fitted: _FittedPosteriors | None = getattr(self, "_fitted", None)
+        if fitted is None:
+            raise ValueError(
+                "the out-of-fold posteriors are not available (keep_posteriors=False, or a copy or a file of the "
+                "model, which never hold them); fit again."
+            )
+        return fitted
+
+    def _solve_again(self, **parameters: Any) -> OptFairPost:
+        """Return a copy with other parameters, solved again from the present solution."""
+        fitted = self._posteriors()
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        for name, value in parameters.items():
+            setattr(other, name, value)
+        constraints, options = other._constraints(), other._options()
+        clock = time.perf_counter()
+        problem = fitted.problem.with_constraints(constraints, options)
+        if problem.rows.dropped != fitted.problem.rows.dropped:
+            warn_empty(problem.rows.dropped)
+        solution = other._solve(problem, fitted.n_people, fitted.solution)
+        other._fitted = replace(fitted, problem=problem, solution=solution)
+        # The same key: whoever is undecided under both rules gets a class from the same number.
+        other.rule_ = replace(solution.rule, key=self.rule_.key)
+        other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
+        other.n_base_fits_ = 0
+        return other
+
+    def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
+        """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
+
+        Without test data violations are those on z(x); where labels have moved the bounds they may exceed the
+        tolerance.
+
+        Parameters
+        ----------
+        tolerances : int or sequence of float, default 20
+            How many tolerances, or the tolerances themselves.
+        test : tuple, optional
+            ``(X_test, y_test, groups_test)`` or ``(..., weights)``: labelled people on whom every rule is measured too.
+
+        Returns
+        -------
+        Frontier
+            The rules and a table of what each reaches.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> len(model.frontier([0.1, 0.05]).rules)
+        2
+        """
+        fitted, constraints = self._posteriors(), self._constraints()
+        if test is not None:
+            if not isinstance(test, tuple | list) or len(test) not in (3, 4):
+                raise ValueError(
+                    "test: must be (X_test, y_test, groups_test) or (X_test, y_test, groups_test, weights)."
+                )
+            X, y, groups, *rest = test
+            Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
+            codes = match_groups(groups, self.groups_, len(Z), missing=self.missing)
+            test = (Z, y, self.groups_[codes], *rest)
+
+        def solver(problem: FairProblem, start: Solution | None) -> Solution:
+            solution = self._solve(problem, fitted.n_people, start)
+            return replace(solution, rule=replace(solution.rule, key=self.rule_.key))
+
+        problem = fitted.problem.with_constraints(widest(constraints), self._options())
+        return tolerance_path(problem, constraints, tolerances, test, solver)
+
+    # -- scikit-learn --------------------------------------------------------------------------------------
+    def __sklearn_clone__(self) -> OptFairPost:
+        """Clone, but keep a fitted model or a function as it is, inside GridSearchCV too."""
+        return clone_keeping_prefit(self)

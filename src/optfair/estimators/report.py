@@ -1,0 +1,272 @@
+"""Report what a fitted rule reaches, what it costs, and what it does to labelled people, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import AnyConstraint, Constraint
+from optfair.constraints.rows import accuracy, object_frame
+from optfair.errors import SHOWN, warn_empty
+from optfair.metrics.constraint_table import measure_constraints
+from optfair.metrics.counts import ConfusionCounts
+from optfair.metrics.gaps import gap_rows
+from optfair.metrics.intervals import ViolationInterval, simultaneous_interval
+from optfair.rule.rule import FairRule
+
+LINES = 8  # of a table, in text
+HALF_WIDTH = 0.98  # the 95 % half-width of a rate of one half among n people is 0.98/√n
+
+
+class Reportable(Protocol):
+    """What a report is about: a `FairRule`, or what training ended in, whose ``str`` tells how."""
+
+    @property
+    def groups(self) -> pd.Index:
+        """Names of the groups."""
+
+    @property
+    def classes(self) -> pd.Index:
+        """Names of the classes."""
+
+    @property
+    def multipliers(self) -> pd.DataFrame:
+        """One line per constraint row."""
+
+
+NO_CELLS = object_frame(("group", "given", "n"), [])
+
+
+@dataclass(frozen=True, eq=False)
+class RuleMetrics:
+    """One rule on labelled people.
+
+    name : of the rule. accuracy : of its predictions. interval : of the violation, with its noise floor; None where no
+    gap is asked for.
+    """
+
+    name: str
+    accuracy: float
+    interval: ViolationInterval | None
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What was asked for, what was reached, and at what price; ``print`` it, or take its parts.
+
+    Attributes
+    ----------
+    title : str
+        What was fitted, or measured on whom.
+    rule : FairRule or TrainingSummary
+        The rule with certificate, multipliers and determinism, or what training ended in.
+    prices : pandas.DataFrame
+        criterion, group, price: accuracy gained per unit of tolerance.
+    measured : tuple of RuleMetrics
+        The rules compared, by labels.
+    constraints : pandas.DataFrame or None
+        One line per row asked for: value with labels, bounds, people behind it and simultaneous interval.
+    small : pandas.DataFrame
+        Cells so small that chance alone moves their rates by more than the tolerance.
+    seconds : dict or None
+        What fitting took, if that is what is reported.
+    n_base_fits : int or None
+        Models fitted, if fitting is what is reported.
+    n_people : int
+        People measured on.
+
+    Examples
+    --------
+    >>> from optfair import OptFairPost
+    >>> from optfair.datasets import make_fair_classification
+    >>> data = make_fair_classification(400, random_state=0)
+    >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    >>> [metrics.name for metrics in model.report().measured]
+    ['unconstrained, joint', 'fair rule']
+    """
+
+    title: str
+    rule: Reportable
+    prices: pd.DataFrame
+    measured: tuple[RuleMetrics, ...]
+    constraints: pd.DataFrame | None
+    small: pd.DataFrame
+    seconds: dict[str, float] | None = None
+    n_base_fits: int | None = None
+    n_people: int = 0
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        parts = [self.title, self._disagreement_text()]
+        if self.seconds is not None and isinstance(self.rule, FairRule):
+            parts += [
+                _section("Certificate (on z(x), the estimates of P(A, Y | X), out of fold)", self.rule.certificate),
+                self._prices_text(),
+            ]
+            parts.append(_section("Price of determinism", self.rule.determinism))
+        elif self.seconds is not None:
+            parts += [_section("Training", self.rule), self._prices_text()]
+        parts += [self._measured_text(), self._worst_text(), self._small_text()]
+        if self.seconds is not None:
+            times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
+            parts.append(f"Took: {times} ({self.n_base_fits} model fits)")
+        return "\n\n".join(part for part in parts if part)
+
+    def _disagreement_text(self) -> str:
+        """Return a note where z(x) and labels disagree about the accuracy by more than chance."""
+        if self.seconds is None or not self.measured or self.n_people == 0 or not isinstance(self.rule, FairRule):
+            return ""
+        claimed, observed = self.rule.certificate.accuracy, self.measured[-1].accuracy
+        if abs(claimed - observed) <= 3 * np.sqrt(max(observed * (1 - observed), 1e-9) / self.n_people):
+            return ""
+        return (
+            f"NOTE: z(x) puts the accuracy at {claimed:.4f}, labels at {observed:.4f}: the models misjudge how certain "
+            "they are. The certificate speaks of z(x), not of the labels. A better model of (group, class) would help."
+        )
+
+    def _prices_text(self) -> str:
+        positive = self.prices[self.prices["price"] > 0].sort_values("price", ascending=False)
+        if positive.empty:
+            return "Prices: no constraint binds; the rule costs nothing."
+        lines = [
+            f"  {row.criterion}{'' if row.group is None else f', {_name(row.group)}'}: {row.price:.4f}"
+            for row in positive.head(LINES).itertuples()
+        ]
+        unit = "accuracy gained"
+        costs = self.rule.certificate if isinstance(self.rule, FairRule) else self.rule
+        if getattr(costs, "has_costs", False):
+            unit = "value gained, in units of costs,"
+        return "\n".join([f"Prices ({unit} per unit of tolerance)", *lines])
+
+    def _measured_text(self) -> str:
+        if not self.measured:
+            return ""
+        lines = [f"  {'':<22} accuracy  violation   95 % interval     noise floor"]
+        for metrics in self.measured:
+            line = f"  {metrics.name:<22} {metrics.accuracy:.4f}"
+            if metrics.interval is not None:
+                i = metrics.interval
+                line += f"    {i.value:.4f}     {i.lower:.4f} to {i.upper:.4f}  {i.noise_floor:.4f}"
+            lines.append(line)
+        head = "With labels (largest gap of any group; a perfectly fair rule stays below the floor 19 times in 20)"
+        return "\n".join([head, *lines])
+
+    def _worst_text(self) -> str:
+        table = self.constraints
+        if table is None or table.empty:
+            return ""
+        outside = int(((table["low"] > table["upper"]) | (table["high"] < table["lower"])).sum())
+        inside = int(((table["low"] >= table["lower"]) & (table["high"] <= table["upper"])).sum())
+        head = (
+            f"Constraints with labels: {int((table['excess'] == 0).sum())} of {len(table)} values within bounds; "
+            f"surely met {inside}, surely missed {outside}, too few people to tell {len(table) - inside - outside} "
+            "(simultaneous 95 %)"
+        )
+        distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
+        worst = table.assign(distance=distance).sort_values("distance", ascending=False).head(LINES)
+        lines = [
+            f"  {_row(row):<46} {row.value:+.4f} (allowed {_bounds(row)}; "
+            f"{row.low:+.4f} to {row.high:+.4f}; n={row.n:.0f})"
+            for row in worst.itertuples()
+        ]
+        return "\n".join([head, *lines])
+
+    def _small_text(self) -> str:
+        if self.small.empty:
+            return ""
+        cells = [
+            f"{_name(row.group)}{'' if row.given is None else f', {_name(row.given)}'}: {row.n}"
+            for row in self.small.head(SHOWN).itertuples()
+        ]
+        rest = f"; and {len(self.small) - SHOWN} more" if len(self.small) > SHOWN else ""
+        head = "Cells too small to judge: chance moves their rates by more than the tolerance (people)"
+        return f"{head}: {'; '.join(cells)}{rest}"
+
+
+def _name(value: Any) -> str:
+    """Return a group or a class as a reader would write it: 'A', 3, 'female × white'."""
+    value = " × ".join(map(str, value)) if isinstance(value, tuple) else value
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _section(head: str, content: Any) -> str:
+    return "\n".join([head, *("  " + line for line in str(content).splitlines())])
+
+
+def _row(row: Any) -> str:
+    parts = [str(row.criterion)]
+    parts += [_name(row.group)] if row.group is not None else []
+    parts += [f"given {_name(row.given)}"] if row.given is not None else []
+    parts += [f"-> {_name(row.outcome)}"] if row.outcome is not None else []
+    return " ".join(parts)
+
+
+def _bounds(row: Any) -> str:
+    if np.isfinite(row.lower) and np.isfinite(row.upper):
+        return f"{row.lower:+.4g} to {row.upper:+.4g}"
+    return f"at least {row.lower:.4g}" if np.isfinite(row.lower) else f"at most {row.upper:.4g}"
+
+
+def prices(rule: Reportable) -> pd.DataFrame:
+    """Return criterion, group, price: d accuracy / d tolerance of each group's rows (of a pair: its first group)."""
+    table = rule.multipliers
+    sums: dict[tuple[Hashable, ...], float] = {}
+    for criterion, group, multiplier in zip(table["criterion"], table["group"], table["multiplier"], strict=True):
+        sums[criterion, group] = sums.get((criterion, group), 0.0) + abs(multiplier)
+    frame = object_frame(("criterion", "group"), list(sums))
+    return frame.assign(price=list(sums.values()))
+
+
+def make_report(
+    title: str,
+    rule: Reportable,
+    constraints: Sequence[AnyConstraint],
+    predictions: dict[str, ConfusionCounts],
+    **facts: Any,
+) -> Report:
+    """Measure rules on labelled rows and report on the last of them, the fair rule.
+
+    predictions : of each rule to compare, by its name, counted. facts : n_people, seconds, n_base_fits.
+    """
+    metrics: list[RuleMetrics] = []
+    table, small = None, NO_CELLS
+    gaps = [constraint for constraint in constraints if isinstance(constraint, Constraint)]
+    for name, counts in predictions.items():
+        interval = None
+        if gaps:
+            rows = gap_rows(counts, gaps)
+            if not metrics:  # the same cells are empty for every rule: warn once
+                warn_empty(rows.dropped)
+            interval = simultaneous_interval(counts, rows)
+        metrics.append(RuleMetrics(name, accuracy(counts.tensor), interval))
+    if metrics:
+        table, _ = measure_constraints(counts, list(constraints))
+        small = small_cells(counts, gaps)
+    return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
+
+
+def normalised(h: np.ndarray) -> np.ndarray:
+    """Return probabilities whose rows sum to one exactly, as far as rounding allows."""
+    return np.asarray(h / h.sum(axis=1, keepdims=True))
+
+
+def small_cells(counts: ConfusionCounts, gaps: Sequence[Constraint]) -> pd.DataFrame:
+    """Return group, given, n of the cells whose rates chance moves by more than the smallest tolerance.
+
+    Criteria that do not condition on the true class (dp, oae) speak of whole groups: given is then empty.
+    """
+    if not gaps:
+        return NO_CELLS
+    tolerance = max(min(constraint.strictest for constraint in gaps), 1e-9)
+    n, given = counts.n_people, list(counts.classes)
+    if all(constraint.criterion in ("dp", "oae") for constraint in gaps):
+        n, given = n.sum(axis=1, keepdims=True), [None]
+    cells = np.argwhere(HALF_WIDTH / np.sqrt(np.maximum(n, 1)) > tolerance)
+    cells = cells[np.argsort(n[tuple(cells.T)], kind="stable")]
+    return object_frame(("group", "given", "n"), [(counts.groups[a], given[i], int(n[a, i])) for a, i in cells])

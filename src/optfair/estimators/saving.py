@@ -1,0 +1,193 @@
+"""Save a fitted estimator as a skops archive; loading it runs no code from the file.
+
+A *record* is an attribute with the names, the numbers and the secret key of a result; it is written as JSON. Everything
+else that a model needs to predict is scikit-learn's, NumPy's, or a type of ours that is listed here. Any other type (a
+model of your own, a function that reads the groups) must be named in ``trusted=``. Personal data are never written. The
+secret key of hashed decisions is written apart, in ``<path>.key``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from optfair.errors import ModelFileError, UntrustedTypesError, need_extra
+from optfair.estimators.base import FairClassifier
+from optfair.rule.keys import find_key, write_with_key
+
+FORMAT, VERSION = "optfair model", 2
+# Ours, and those of scikit-learn's own that skops does not list.
+KNOWN_TYPES = {
+    "optfair.constraints.criteria.Constraint",
+    "optfair.constraints.criteria.MinimumRate",
+    "optfair.constraints.criteria.Ratio",
+    "optfair.constraints.criteria.Rows",
+    "optfair.inprocessing.mixture.Mixture",
+    "optfair.inprocessing.mixture.ModelScores",
+    "optfair.nn.classifier.TorchClassifier",
+    "optfair.posteriors.calibration.Scaling",
+    "optfair.posteriors.models.ClassModel",
+    "optfair.posteriors.models.FactoredModel",
+    "optfair.posteriors.models.GivenGroupModel",
+    "optfair.posteriors.models.GroupModels",
+    "optfair.posteriors.models.JointModel",
+    "collections.OrderedDict",
+    "numpy.dtype",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+}
+
+
+class SavableClassifier(FairClassifier):
+    """A `FairClassifier` with `save`, whose copies and files hold no personal data."""
+
+    # What is written as JSON: an attribute with the names, the numbers and the key, and the way there and back.
+    _record: str
+    _record_content: Callable[[Any], dict[str, Any]]
+    _record_from_content: Callable[[dict[str, Any]], Any]
+    _personal: tuple[str, ...] = ()  # attributes that are about the people fitted on
+    _savable: dict[str, type[SavableClassifier]] = {}  # noqa: RUF012 - by name, for `load_model`
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        SavableClassifier._savable[cls.__name__] = cls
+
+    def save(self, path: Any) -> None:
+        """Write the model as a skops archive, and the secret key of its decisions beside it; needs ``optfair[save]``.
+
+        `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
+        must be named to it as ``trusted=`` (and trees, whose files could crash it). What optfair itself keeps of the
+        people fitted on is not written; some models hold rows of theirs (nearest neighbours, support vectors).
+
+        Parameters
+        ----------
+        path : str or path
+            The file, written atomically; the key goes to ``path`` + ".key", readable by the owner only.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost, load_model
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.save("model.skops")  # doctest: +SKIP
+        >>> copy = load_model("model.skops")  # doctest: +SKIP
+        """
+        save_model(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle and skops write: the record as JSON and its key, and no personal data."""
+        state = {k: v for k, v in super().__getstate__().items() if k not in self._personal}
+        if self._record in state:
+            record = state[self._record]
+            with suppress(ValueError):  # names that JSON cannot hold, such as intervals: pickle can
+                content = json.dumps(type(self)._record_content(record), allow_nan=False)
+                state[self._record] = {"json": content, "key": record.key}
+                del state["groups_"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state, content = dict(state), state.get(self._record)
+        if isinstance(content, dict):
+            record = replace(type(self)._record_from_content(json.loads(content["json"])), key=content["key"])
+            state[self._record], state["groups_"] = record, record.groups
+        super().__setstate__(state)
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to ``path`` (atomically), and its key to ``path`` + ".key"."""
+    skops = need_extra("skops.io", f"{type(model).__name__}.save")
+    check_is_fitted(model)
+    state = model.__getstate__()
+    if not isinstance(state.get("start", ""), str):
+        state["start"] = "post"  # a rule to start from is of no use to predict, and has a secret key of its own
+    record = model._record
+    if not isinstance(state[record], dict):
+        type(model)._record_content(state[record])  # says which name cannot be written
+    key, state[record] = state[record]["key"], {**state[record], "key": None}
+    document = {"format": FORMAT, "version": VERSION, "class": type(model).__name__, "state": state}
+    try:
+        content = skops.dumps(document)
+        skops.loads(content, trusted=skops.get_untrusted_types(data=content))  # a lambda is written, but never read
+    except Exception as error:
+        raise ModelFileError(
+            f"save: a part of the model cannot be written ({error}); functions must be importable by name (no lambda)."
+        ) from error
+    write_with_key(Path(path), content, key)
+
+
+def untrusted_types(path: str | os.PathLike[str]) -> list[str]:
+    """Return the types in a model file that are neither scikit-learn's, NumPy's nor ours; nothing is executed."""
+    skops, path = need_extra("skops.io", "load_model"), Path(path)
+    content = path.read_bytes()
+    try:
+        return sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
+    except Exception as error:
+        raise ModelFileError(f"{path.name}: not a complete skops archive ({error}); save the model again.") from None
+
+
+def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key: bytes | str | None = None) -> Any:
+    """Read a model written by ``save``; nothing in the file is executed. This needs ``optfair[save]``.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    trusted : iterable of str, optional
+        Names of further types the file may hold, e.g. "my_package.MyClassifier".
+    key : bytes or str, optional
+        Key of hashed decisions; read from ``path`` + ".key" by default.
+
+    Returns
+    -------
+    OptFairPost or OptFairIn
+        The fitted classifier.
+
+    Raises
+    ------
+    UntrustedTypesError
+        If the file holds types that are neither known nor trusted.
+    ModelFileError
+        If the file is truncated or was not written by optfair.
+
+    Examples
+    --------
+    >>> from optfair import load_model
+    >>> model = load_model("model.skops")  # doctest: +SKIP
+    """
+    skops = need_extra("skops.io", "load_model")
+    if isinstance(trusted, str):
+        raise ValueError(f"trusted={trusted!r}: must be a list of type names.")
+    path = Path(path)
+    unknown = sorted(set(untrusted_types(path)) - set(trusted))
+    if unknown:
+        raise UntrustedTypesError(path.name, unknown)
+    try:
+        document = skops.loads(path.read_bytes(), trusted=sorted({*KNOWN_TYPES, *trusted}))
+        if document["format"] != FORMAT:
+            raise ValueError(f"its format is {document['format']!r}")
+        if document["version"] != VERSION:
+            raise ModelFileError(
+                f"{path.name}: has version {document['version']!r}, but this release reads version {VERSION}."
+            )
+        kind, state = SavableClassifier._savable[document["class"]], document["state"]
+        record = kind._record
+        fingerprint = json.loads(state[record]["json"])["key"]
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        raise ModelFileError(f"{path.name}: not a model written by optfair ({error}).") from None
+    state[record] = {**state[record], "key": find_key(path, fingerprint, key)}
+    model = kind.__new__(kind)
+    try:
+        model.__setstate__(state)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path.name}: a part of the model is missing or malformed ({error}).") from None
+    return model

@@ -1,0 +1,276 @@
+"""Check labels at the door, once: groups, classes, weights and row order.
+
+Rows are matched by position. Names keep the type they were given with (strings, integers, booleans, tuples);
+below this module there are only integer codes 0..A−1 and 0..m−1 and two pandas indexes that name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.utils.checks import check_choice
+
+MISSING = "(missing)"
+MISSING_CHOICES = ("error", "group")
+
+
+def encode_groups(
+    sensitive_features: Any, n: int | None = None, *, missing: str = "error"
+) -> tuple[np.ndarray, pd.Index]:
+    """Return codes[row] ∈ 0..A−1 and the A names: an Index, or a MultiIndex of the combinations observed.
+
+    sensitive_features : n values; or n × attributes (2-d array or data frame; one column is one attribute).
+    n : the number of rows expected.
+    missing : what NaN, None and NaT get: "error", or "group" (a group of their own, named "(missing)").
+    """
+    name = "sensitive_features"
+    check_choice("missing", missing, MISSING_CHOICES)
+    columns, names = _columns(sensitive_features)
+    if n is not None and len(columns[0]) != n:
+        raise ValueError(f"{name}: has {len(columns[0])} rows, the data has {n}; give one group per row.")
+    factors = [_factorize(column, name) for column in columns]
+    holes = np.any([codes < 0 for codes, _ in factors], axis=0)
+    if holes.any() and missing == "error":
+        raise ValueError(
+            f"{name}: {int(holes.sum())} of {len(holes)} rows have a missing value; drop these rows, fill "
+            "them in, or make them a group of their own (missing='group')."
+        )
+    factors = [_name_missing(codes, labels) for codes, labels in factors]
+    if len(factors) == 1:
+        return factors[0][0], pd.Index(factors[0][1], name=names[0], tupleize_cols=False)
+    # Mixed-radix code of a combination: its order is the lexicographic order of the attributes.
+    mixed = np.zeros(len(columns[0]), dtype=np.int64)
+    for codes, labels in factors:
+        mixed = mixed * len(labels) + codes
+    combinations, codes = np.unique(mixed, return_inverse=True)
+    levels = []
+    for _, labels in reversed(factors):
+        combinations, digit = np.divmod(combinations, len(labels))
+        levels.append(object_array(labels)[digit])
+    return codes, pd.MultiIndex.from_arrays(levels[::-1], names=names)
+
+
+def encode_classes(
+    y: Any, classes: Iterable[Hashable] | None = None, *, name: str = "y_true"
+) -> tuple[np.ndarray, pd.Index]:
+    """Return codes[row] ∈ 0..m−1 and the m class names, sorted (or exactly `classes`, unseen ones included)."""
+    codes, labels = _factorize(_one_dimensional(y, name), name)
+    if len(codes) == 0:
+        raise ValueError(f"{name}: has no rows; give at least one.")
+    if (codes < 0).any():
+        raise ValueError(
+            f"{name}: {int((codes < 0).sum())} of {len(codes)} rows are missing; drop them or fill them in."
+        )
+    continuous = [label for label in labels if isinstance(label, float) and not label.is_integer()]
+    if continuous:
+        raise ValueError(
+            f"{name}: {continuous[0]!r} is not a class label (continuous values); give classes as strings, "
+            "integers or booleans."
+        )
+    if classes is None:
+        return codes, pd.Index(labels, tupleize_cols=False)
+    index = name_index(classes, "classes")
+    return recode(codes, labels, index, name, "classes"), index
+
+
+def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name: str, among: str) -> np.ndarray:
+    """Return the codes of the same rows with respect to `index`; a label that `index` does not hold is an error."""
+    # A dictionary, not get_indexer: 1, 1.0 and True are the same label, whatever the dtype of the index.
+    place = {label: position for position, label in enumerate(index)}
+    unknown = [label for label in labels if label not in place]
+    if unknown:
+        raise ValueError(f"{name}: {unknown[0]!r} is not in {among}={index.tolist()!r}.")
+    return np.array([place[label] for label in labels], dtype=np.intp)[codes]
+
+
+def match_groups(
+    sensitive_features: Any, groups: pd.Index, n: int, *, missing: str = "error", unseen: str = "error"
+) -> np.ndarray:
+    """Return codes[row] of fitted ``groups``, (n,). unseen : what another group gets: "error", or "blind" (−1)."""
+    if isinstance(sensitive_features, pd.DataFrame) and isinstance(groups, pd.MultiIndex):
+        columns, fitted = list(sensitive_features.columns), list(groups.names)
+        if columns != fitted and set(columns) != set(fitted):
+            raise ValueError(f"sensitive_features: has the columns {columns!r}; fit had {fitted!r}.")
+        sensitive_features = sensitive_features[fitted]
+    codes, names = encode_groups(sensitive_features, n, missing=missing)
+    if unseen == "error":
+        return recode(codes, list(names), groups, "sensitive_features", "the groups seen in fit")
+    place = {name: position for position, name in enumerate(groups)}
+    return np.array([place.get(name, -1) for name in names], dtype=np.intp)[codes]
+
+
+def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:
+    """Return names (`classes=`, `groups=`) as an index without repetitions."""
+    if isinstance(names, (str, bytes, Set, Mapping)) or not isinstance(names, Iterable):
+        raise ValueError(f"{argument}={names!r}: must be a list of names.")
+    index = names if isinstance(names, pd.Index) else pd.Index([_plain(x) for x in names], tupleize_cols=False)
+    if not all(isinstance(name, Hashable) for name in index):
+        raise ValueError(f"{argument}={index.tolist()!r}: must be hashable names, such as text or numbers.")
+    if len(index) == 0:
+        raise ValueError(f"{argument}=[]: is empty; name each one once.")
+    if not index.is_unique:
+        duplicate = index[index.duplicated()].tolist()[0]
+        raise ValueError(f"{argument}: holds a name twice, {duplicate!r}, among {len(index)}; name each one once.")
+    return index
+
+
+def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Return the weights as (n,) float64, or None when none were given."""
+    if sample_weight is None:
+        return None
+    name = "sample_weight"
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: must be numbers, one per row.") from None
+    if weights.shape != (n,):
+        raise ValueError(f"{name}: has shape {weights.shape}; must be ({n},), one number per row.")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{name}: {int((~np.isfinite(weights)).sum())} values are NaN or infinite; must be finite.")
+    if (weights < 0).any():
+        raise ValueError(f"{name}: {int((weights < 0).sum())} values are negative (the least is {weights.min():g}).")
+    if not weights.any():
+        raise ValueError(f"{name}: all {n} values are zero; at least one row must count.")
+    return weights
+
+
+def mean_one_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Return weights of mean one, (n,) float64, or None when none were given."""
+    weight = check_weights(sample_weight, n)
+    if weight is None:
+        return None
+    # Divide by the largest first: the mean of subnormal weights would lose its digits.
+    weight = weight / weight.max()
+    return weight / weight.mean()
+
+
+def check_names(names: Sequence[Any] | pd.Index | None, size: int, argument: str) -> pd.Index:
+    """Return names of groups or classes as an Index: unique, none missing, ``size`` of them; 0, 1, ... by default."""
+    if names is None:
+        return pd.RangeIndex(size)
+    index = name_index(names, argument)
+    if len(index) != size:
+        raise ValueError(f"{argument}: {len(index)} names given, but Z has {size} of them.")
+    if index.to_frame(index=False).isna().to_numpy().any():
+        raise ValueError(f"{argument}: a name is missing (NaN or None); give every one a name.")
+    return index
+
+
+def check_same_rows(**arguments: Any) -> int:
+    """Return the common number of rows of the arguments that are not None.
+
+    Rows are matched by position; pandas objects with the same labels in another order are an error.
+    """
+    columns = {name: value for name, value in arguments.items() if value is not None}
+    lengths = {}
+    for name, value in columns.items():
+        try:
+            lengths[name] = len(value)
+        except TypeError:
+            raise ValueError(
+                f"{name}={value!r}: must be an array, list or data frame with one entry per row."
+            ) from None
+    first, n = next(iter(lengths.items()))
+    for name, length in lengths.items():
+        if length != n:
+            raise ValueError(f"{name}: has {length} rows but {first} has {n}; they must have the same rows.")
+    indexed = [(name, v.index) for name, v in columns.items() if isinstance(v, (pd.Series, pd.DataFrame))]
+    for name, index in indexed[1:]:
+        other, reference = indexed[0]
+        if not index.equals(reference) and _same_labels(index, reference):
+            raise ValueError(
+                f"{name}: has the row labels of {other} in another order, and rows are matched by position; "
+                f"reorder it first, e.g. {name}.loc[{other}.index]."
+            )
+    return n
+
+
+def _same_labels(index: pd.Index, other: pd.Index) -> bool:
+    try:
+        return bool(index.sort_values().equals(other.sort_values()))
+    except TypeError:  # labels of several types have no order
+        return set(index) == set(other)
+
+
+def _columns(values: Any) -> tuple[list[Any], list[Hashable]]:
+    """Return the columns of a 1-d or 2-d argument and their names."""
+    name = "sensitive_features"
+    if values is None:
+        raise ValueError(f"{name}: missing; give the group of every row.")
+    if isinstance(values, (pd.Series, pd.Index)) and not isinstance(values, pd.MultiIndex):
+        return [values], [values.name]
+    if isinstance(values, pd.MultiIndex):
+        values = values.to_frame(index=False)
+    if isinstance(values, pd.DataFrame):
+        columns = [values.iloc[:, k] for k in range(values.shape[1])]
+        names = list(values.columns)
+    else:
+        array = _as_array(values)
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{name}: has {array.ndim} dimensions; must be 1-d, or 2-d with one column per attribute.")
+        columns = [array] if array.ndim == 1 else list(array.T)
+        names = [None] if array.ndim == 1 else list(getattr(values, "columns", range(len(columns))))
+    if not columns:
+        raise ValueError(f"{name}: has no columns; give at least one attribute.")
+    return columns, names if len(columns) > 1 or isinstance(values, pd.DataFrame) else [None]
+
+
+def _one_dimensional(values: Any, name: str) -> Any:
+    if values is None:
+        raise ValueError(f"{name}: missing; give one label per row.")
+    if isinstance(values, (pd.Series, pd.Index)):
+        return values
+    array = _as_array(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: has shape {array.shape}; must be 1-d, one label per row.")
+    return array
+
+
+def _as_array(values: Any) -> np.ndarray:
+    # Lists as objects: np.asarray(["a", 1]) would turn the 1 into "1".
+    if not isinstance(values, (list, tuple)):
+        return np.asarray(values)
+    try:
+        return np.array(values, dtype=object)
+    except ValueError:  # ragged
+        return object_array(values)
+
+
+def object_array(values: Sequence[Any]) -> np.ndarray:
+    """Return (n,) objects: unlike np.array, tuples and lists stay single entries."""
+    array = np.empty(len(values), dtype=object)
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _factorize(values: Any, name: str) -> tuple[np.ndarray, list[Any]]:
+    """Return codes (−1 where missing) and distinct labels, sorted when they can be, else in the order of the rows."""
+    try:
+        codes, uniques = pd.factorize(values)
+    except TypeError:
+        raise ValueError(f"{name}: holds values that cannot be labels; use strings, numbers or booleans.") from None
+    labels = [_plain(label) for label in pd.Index(uniques, tupleize_cols=False).tolist()]
+    try:
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+    except TypeError:
+        return codes, labels
+    rank = np.empty(len(labels) + 1, dtype=np.intp)
+    rank[order] = np.arange(len(labels))
+    rank[-1] = -1
+    return rank[codes], [labels[position] for position in order]
+
+
+def _name_missing(codes: np.ndarray, labels: list[Any]) -> tuple[np.ndarray, list[Any]]:
+    if not (codes < 0).any():
+        return codes, labels
+    labels = labels if MISSING in labels else [*labels, MISSING]
+    return np.where(codes < 0, labels.index(MISSING), codes), labels

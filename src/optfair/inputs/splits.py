@@ -1,0 +1,90 @@
+"""Divide rows into folds and hold some out, each stratum in equal shares."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from optfair.inputs.identity import row_bytes
+from optfair.inputs.training_data import TrainingData
+
+DEFAULT_FOLDS = 5
+Splits = list[tuple[np.ndarray, np.ndarray]]
+
+
+def make_splits(cv: Any, data: TrainingData) -> Splits:
+    """Return (train, test) positions; each row is in exactly one test part.
+
+    A number of folds deals the rows out by content (`content_folds`). Splits that the caller made speak of all the
+    rows given.
+    """
+    cell, n = data.cell, data.n_given
+    if cv is None or (isinstance(cv, str) and cv == "prefit"):
+        cv = DEFAULT_FOLDS
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        if cv < 2:
+            raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
+        fold = content_folds(data.X, cell, int(cv))
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
+    place, strata = np.full(n, -1), np.zeros(n, dtype=int)
+    place[data.positions], strata[data.positions] = np.arange(len(cell)), cell
+    try:
+        parts = [(place[train], place[test]) for train, test in check_cv(cv).split(np.zeros(n), strata)]
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit' ({error})."
+        ) from None
+    splits = [(train[train >= 0], test[test >= 0]) for train, test in parts]
+    splits = [(train, test) for train, test in splits if len(test)]
+    if any(len(train) == 0 or np.intersect1d(train, test).size for train, test in splits):
+        raise ValueError("cv: a training part is empty, or holds people of its test part; they must be apart.")
+    counts = np.bincount(np.concatenate([test for _, test in splits] or [cell[:0]]), minlength=len(cell))
+    if (counts != 1).any():
+        raise ValueError(
+            f"cv: {int((counts != 1).sum())} rows are not in exactly one test part; out-of-fold posteriors need a "
+            "partition, such as KFold gives."
+        )
+    return splits
+
+
+def content_folds(X: Any, strata: np.ndarray, n_folds: int) -> np.ndarray:
+    """Return fold[row] = (rank of the row by stratum, then by a hash of its content) mod n_folds, (n,).
+
+    Folds by content, not by position: the order of the rows does not matter. Within each stratum, and over all, their
+    sizes differ by at most one, and small strata do not all begin in fold 0.   strata: (n,) integer codes
+
+    Copies of a row in one stratum are dealt to different folds. Where X has few distinct rows a copy is another person,
+    and a model that had never seen their x would say nothing about them.
+    """
+    digests = [hashlib.blake2b(row, digest_size=8).digest() for row in row_bytes(X)]
+    hashes = np.frombuffer(b"".join(digests), dtype="<u8")
+    fold = np.empty(len(hashes), dtype=np.intp)
+    fold[np.lexsort((hashes, strata))] = np.arange(len(hashes)) % n_folds
+    return fold
+
+
+def split_held_out(data: TrainingData, share: float, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of (rows to learn from, rows held out), each with every group and every class."""
+    mask = held_out_rows(data.cell, share, seed)
+    parts = np.flatnonzero(~mask), np.flatnonzero(mask)
+    for part in parts:
+        if len(np.unique(data.a[part])) < len(data.groups) or len(np.unique(data.y[part])) < len(data.classes):
+            raise ValueError(
+                f"held_out={share!r}: divides the people into {len(parts[0])} and {len(parts[1])}, of whom one part "
+                "lacks a whole group or class; there are too few of them to hold some out."
+            )
+    return parts
+
+
+def held_out_rows(strata: np.ndarray, share: float, random_state: Any) -> np.ndarray:
+    """Return a mask, (n,), of a random ``share`` of the rows, the same of every stratum."""
+    n = len(strata)
+    order = np.random.default_rng(random_state).permutation(n)
+    order = order[np.argsort(strata[order], kind="stable")]
+    crossed = np.floor((np.arange(-1, n) + 0.5) * share)  # one in 1/share of the sorted rows
+    mask = np.zeros(n, dtype=bool)
+    mask[order] = np.diff(crossed) > 0
+    return mask

@@ -1,0 +1,66 @@
+"""Hold the rows a model is fitted on: X as it was given, groups and classes as codes, weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.inputs.containers import take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Rows of positive weight, with the codes of their groups and classes.
+
+    X : as given, rows selected. a, y : (n,) codes of group and class. weight : (n,) or None. groups, classes : names.
+    positions : where these rows stand among all ``n_given`` rows that were handed in.
+    cell : (n,) the observed cell a·m + y. counts : (A, m) the weighted number of rows in each cell. prior : (A, m) the
+    share of the rows. n_people : their number where weights are whole numbers and count people; None for a survey.
+    """
+
+    X: Any
+    a: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+    groups: pd.Index
+    classes: np.ndarray
+    positions: np.ndarray
+    n_given: int
+    cell: np.ndarray = field(init=False)
+    counts: np.ndarray = field(init=False)
+    prior: np.ndarray = field(init=False)
+    n_people: float | None = field(init=False)
+    class_index: pd.Index = field(init=False)
+
+    def __post_init__(self) -> None:
+        A, m, cell = len(self.groups), len(self.classes), self.a * len(self.classes) + self.y
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight
+        counts_people = bool((weight == np.rint(weight)).all())
+        facts = {
+            "cell": cell,
+            "counts": np.bincount(cell, self.weight, A * m).reshape(A, m),
+            "prior": np.bincount(cell, weight / weight.sum(), A * m).reshape(A, m),
+            "n_people": float(weight.sum()) if counts_people else None,
+            "class_index": pd.Index(self.classes.tolist(), tupleize_cols=False),
+        }
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
+    def take(self, index: np.ndarray) -> TrainingData:
+        """Select rows, as if they were all that was given; groups and classes keep their codes.
+
+        index : positions (k,), repetitions allowed, or a mask (n,).
+        """
+        a = self.a[index]
+        return replace(
+            self,
+            X=take_rows(self.X, index),
+            a=a,
+            y=self.y[index],
+            weight=None if self.weight is None else self.weight[index],
+            positions=np.arange(len(a)),
+            n_given=len(a),
+        )

@@ -1,0 +1,195 @@
+"""Count labelled data into the joint confusion tensor and the second moments that carry all its uncertainty.
+
+    J[a,i,j] = Σ_n w_n 1[A_n=a, Y_n=i] h_nj / Σ w        (A, m, m), sums to 1
+    S[a,i]   = Σ_n w_n² 1[A_n=a, Y_n=i] h_n h_nᵀ / (Σ w)²   (A, m, m, m); for labels S[a,i] is diagonal
+
+h_n is the one-hot prediction or the row of probabilities. Everything else in this package is computed from
+these two, so that the rows are read once however many questions follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.inputs.labels import (
+    check_same_rows,
+    check_weights,
+    encode_classes,
+    encode_groups,
+    name_index,
+    object_array,
+    recode,
+)
+
+SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from summing to one
+
+
+@dataclass(frozen=True, eq=False)
+class ConfusionCounts:
+    """Labelled rows, counted: ``tensor[a, i, j]`` is the share of group a and true class i predicted as j.
+
+    tensor : (A, m, m), sums to 1. groups, classes : the A and m names.
+    n_people : (A, m), rows of positive weight per group and true class.
+    hard : True for unweighted labels (their counts are multinomial).
+    second_moment : (A, m, m) for labels (a diagonal), (A, m, m, m) for probabilities.
+    """
+
+    tensor: np.ndarray
+    groups: pd.Index
+    classes: pd.Index
+    n_people: np.ndarray
+    hard: bool
+    second_moment: np.ndarray
+
+    @property
+    def prior(self) -> np.ndarray:
+        """P[a,i] = Σ_j J[a,i,j], (A, m)."""
+        return self.tensor.sum(-1)
+
+    @property
+    def moments(self) -> np.ndarray:
+        """S as full matrices, (A, m, m, m)."""
+        if self.second_moment.ndim == 4:
+            return self.second_moment
+        return self.second_moment[..., None] * np.eye(len(self.classes))
+
+
+def count_rows(
+    y_true: Any,
+    prediction: Any,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    classes: Iterable[Hashable] | None = None,
+    groups: Iterable[Hashable] | None = None,
+) -> ConfusionCounts:
+    """Read and count labelled rows; see `optfair.metrics.group_confusion`."""
+    n = check_same_rows(
+        y_true=y_true,
+        prediction=prediction,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )
+    group, group_names = encode_groups(sensitive_features, n)
+    if groups is not None:
+        index = name_index(groups, "groups")
+        group, group_names = recode(group, list(group_names), index, "sensitive_features", "groups"), index
+    true, true_names = encode_classes(y_true, classes)
+    weights = check_weights(sample_weight, n)
+    label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
+    if len(names) != len(true_names) or list(names) != list(true_names):
+        true = recode(true, list(true_names), names, "y_true", "classes")
+    return count_codes(group, true, label if probabilities is None else probabilities, weights, group_names, names)
+
+
+def count_codes(
+    group: np.ndarray,
+    true: np.ndarray,
+    prediction: np.ndarray,
+    weights: np.ndarray | None,
+    groups: pd.Index,
+    classes: pd.Index,
+) -> ConfusionCounts:
+    """Count rows by the codes of their group and true class, (n,) each.
+
+    prediction : codes, (n,), or probabilities that sum to one, (n, m).
+    """
+    if prediction.ndim == 2 and np.isin(prediction, (0.0, 1.0)).all():
+        prediction = prediction.argmax(axis=1)  # one-hot rows are labels
+    if weights is not None and weights.min() == weights.max():
+        weights = None  # equal weights are no weights, and counts are then multinomial
+    A, m = len(groups), len(classes)
+    cell = group * m + true
+    weighted_cells = cell if weights is None else cell[weights > 0]
+    w = np.ones(len(cell)) if weights is None else weights
+    labels = prediction.ndim == 1
+    if labels:
+        first, second = (np.bincount(cell * m + prediction, x, A * m * m) for x in (w, w * w))
+    else:
+        first, second = _soft_moments(cell, prediction, w, A * m)
+    total = w.sum()
+    return ConfusionCounts(
+        tensor=first.reshape(A, m, m) / total,
+        groups=groups,
+        classes=classes,
+        n_people=np.bincount(weighted_cells, minlength=A * m).reshape(A, m),
+        hard=labels and weights is None,
+        second_moment=second.reshape((A, m, m) if labels else (A, m, m, m)) / total**2,
+    )
+
+
+def read_prediction(
+    prediction: Any, classes: pd.Index, *, fixed: bool
+) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
+    """Return (codes, None, classes grown by the labels), or (codes, probabilities, classes)."""
+    if prediction is None:
+        raise ValueError("prediction: missing; give one label, or one row of probabilities, per row.")
+    if np.ndim(prediction) != 2:
+        codes, labels = encode_classes(prediction, name="prediction")
+        if fixed:
+            return recode(codes, list(labels), classes, "prediction", "classes"), None, classes
+        union = list(dict.fromkeys([*classes, *labels]))
+        try:
+            union = sorted(union)
+        except TypeError:
+            raise ValueError(
+                f"prediction: its labels, such as {labels.tolist()[0]!r}, are of another type than those of "
+                f"y_true, such as {classes.tolist()[0]!r}; use the same labels, or give classes=."
+            ) from None
+        index = pd.Index(union, tupleize_cols=False)
+        return recode(codes, list(labels), index, "prediction", "classes"), None, index
+    probabilities = _check_probabilities(prediction, classes)
+    codes = probabilities.argmax(1)
+    if np.isin(probabilities, (0.0, 1.0)).all():
+        return codes, None, classes  # one-hot rows are labels
+    return codes, probabilities, classes
+
+
+def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
+    """Return probabilities (n, m) whose rows sum to one."""
+    columns = list(prediction.columns) if isinstance(prediction, pd.DataFrame) else None
+    names = classes.tolist()
+    if columns is not None and columns != names and set(columns) == set(names):
+        raise ValueError(f"prediction: columns {columns!r} are not in the order of classes={names!r}; reorder them.")
+    try:
+        h = np.asarray(prediction, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("prediction: a 2-d prediction must hold probabilities, one column per class.") from None
+    if h.shape[1] != len(classes):
+        raise ValueError(
+            f"prediction: has {h.shape[1]} columns for {len(classes)} classes {names!r}; needs one per class "
+            "(name them all with classes=)."
+        )
+    if not np.isfinite(h).all():
+        raise ValueError(f"prediction: {int((~np.isfinite(h)).any(1).sum())} rows hold NaN or infinite values.")
+    total = h.sum(1)
+    bad = (np.abs(total - 1) > SUM_TOLERANCE) | (h < 0).any(1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"prediction: {int(bad.sum())} rows are not probabilities (row {row}: sum {total[row]:.4g}, "
+            f"least {h[row].min():.4g}); entries must be at least 0 and sum to 1."
+        )
+    return h / total[:, None]
+
+
+def _soft_moments(cell: np.ndarray, h: np.ndarray, w: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return Σ w h and Σ w² h hᵀ of each cell: one matrix product per cell over its rows, sorted together."""
+    m = h.shape[1]
+    order = np.argsort(cell, kind="stable")
+    ends = np.cumsum(np.bincount(cell, minlength=n_cells))
+    first, second = np.zeros((n_cells, m)), np.zeros((n_cells, m, m))
+    for c, rows in enumerate(np.split(order, ends[:-1])):
+        if len(rows):
+            weighted = w[rows, None] * h[rows]
+            first[c], second[c] = weighted.sum(0), weighted.T @ weighted
+    return first, second
+
+
+def object_column(names: pd.Index, codes: np.ndarray) -> pd.Series:
+    """Return names[codes], every cell of its own Python type (tuples and integers included)."""
+    return pd.Series(object_array(list(names))[codes], dtype=object)

@@ -1,0 +1,1 @@
+"""From X to z(x) = P(A, Y | X=x): models, out-of-fold estimates, calibration, correction by labels."""

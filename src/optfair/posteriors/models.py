@@ -1,0 +1,249 @@
+"""Use fitted classifiers as functions X -> z(x) = P(A, Y | X=x).
+
+joint     z[a, i] = P(pair (a, i) | x)                  one model of the pair
+factored  z[a, i] = P(Y=i | x) · P(A=a | x, Y=i)        a model of Y, and one of A in each class
+given A   z[a, i] = 1[a = A(x)] · P(Y=i | x)            where x holds the group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import infer_dtype, is_numeric_dtype
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
+
+from optfair.inputs.containers import is_dataset
+from optfair.utils.seeds import short_seed
+
+PROBABILITY_SLACK = 1e-3  # how far a row of probabilities may be from summing to one
+
+
+def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
+    """Return standardised multinomial logistic regression (not centred where X is sparse)."""
+    if is_dataset(X):
+        raise ValueError(f"{argument}=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
+    refuse_text_columns(X, argument, "logistic regression")
+    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
+
+
+def refuse_text_columns(X: Any, argument: str, default: str) -> None:
+    """Raise ValueError if X has a column that a default model, which reads numbers only, cannot take."""
+    columns = [c for c in getattr(X, "columns", ()) if isinstance(X, pd.DataFrame) and not _holds_numbers(X[c])]
+    if columns:
+        raise ValueError(
+            f"{argument}=None: the default {default} cannot read the column {columns[0]!r}, not a number; pass a "
+            "Pipeline that encodes it."
+        )
+
+
+def _holds_numbers(column: pd.Series) -> bool:
+    """Tell whether a column holds numbers, also as objects or categories."""
+    return is_numeric_dtype(column) or infer_dtype(column.astype(object)) in (
+        "integer",
+        "floating",
+        "mixed-integer-float",
+    )
+
+
+def default_group_estimator(model: Any, X: Any) -> Pipeline:
+    """Return logistic regression on X, after the preprocessing of ``model`` where that is a fitted Pipeline."""
+    model = getattr(model, "estimator", model) if isinstance(model, FrozenEstimator) else model
+    if isinstance(model, Pipeline) and len(model) > 1:
+        scaler = StandardScaler(with_mean=False)  # whatever comes out of it may be sparse
+        return make_pipeline(FrozenEstimator(model[:-1]), scaler, LogisticRegression(max_iter=1000))
+    return default_estimator(X, "group_estimator")
+
+
+# -- one model --------------------------------------------------------------------------------------------
+def takes_weights(estimator: Any) -> bool:
+    """Tell whether some part of the estimator that learns takes ``sample_weight``."""
+    return bool(weight_arguments(estimator, True))
+
+
+def weight_arguments(estimator: Any, weight: Any) -> dict[str, Any]:
+    """Return arguments that hand ``weight`` to every step of a Pipeline that takes it, or to the estimator itself."""
+    if not isinstance(estimator, Pipeline):
+        return {"sample_weight": weight} if has_fit_parameter(estimator, "sample_weight") else {}
+    arguments: dict[str, Any] = {}
+    for name, step in estimator.steps:
+        if step is not None and not isinstance(step, str):
+            arguments |= {f"{name}__{key}": value for key, value in weight_arguments(step, weight).items()}
+    return arguments
+
+
+def check_estimator(estimator: Any, argument: str = "estimator") -> None:
+    """Refuse what would take the codes that models are fitted to for classes; None passes."""
+    for name, value in (estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}).items():
+        if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
+            raise ValueError(f"{argument}: {name} by class is not possible, models see codes; use sample_weight.")
+        if isinstance(value, FrozenEstimator) and is_classifier(value):
+            raise ValueError(
+                f"{argument}: {name} is a fitted classifier; freeze the whole: FrozenEstimator(estimator)."
+            )
+
+
+def with_seeds(estimator: Any, seed: int) -> Any:
+    """Return a clone whose parts have a seed where they had none; what cannot be cloned is returned as it is."""
+    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
+        return estimator
+    estimator = clone(estimator)
+    params = estimator.get_params()
+    unseeded = [k for k, v in params.items() if k.rpartition("__")[2] == "random_state" and v is None]
+    # Seeds of scikit-learn have 32 bits, those of networks 63.
+    owners = [params.get(k.rpartition("__")[0], estimator) for k in unseeded]
+    short = seed if seed < 2**32 else short_seed(seed)
+    seeds = [seed if hasattr(owner, "fit_targets") else short for owner in owners]
+    return estimator.set_params(**dict(zip(unseeded, seeds, strict=True)))
+
+
+def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | None, seed: int | None = None) -> Any:
+    """Fit a clone of ``estimator``, with weights where it takes them; a constant if there is one target only.
+
+    seed : of its parts that have none, or None.
+    """
+    if (target == target[0]).all():
+        return DummyClassifier().fit(np.zeros((len(target), 1)), target)
+    arguments = {} if weight is None else weight_arguments(estimator, weight)
+    with config_context(enable_metadata_routing=False):  # weights are handed to the steps by name
+        model = (clone(estimator) if seed is None else with_seeds(estimator, seed)).fit(X, target, **arguments)
+    classes = getattr(model, "classes_", None)
+    if classes is not None and not np.array_equal(np.sort(classes), np.unique(target)):
+        raise ValueError(
+            f"estimator: {type(model).__name__} knows other classes than it was fitted to; is a part frozen?"
+        )
+    return model
+
+
+def probability_function(model: Any, argument: str = "estimator") -> Callable[[Any], Any]:
+    """Return what gives the probabilities of a model, or of a plain function of X."""
+    function = getattr(model, "predict_proba", model)
+    if not callable(function):
+        raise ValueError(
+            f"{argument}: {type(model).__name__} has no predict_proba; use a classifier that has, or wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV."
+        )
+    return function
+
+
+def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:
+    """Return (n, k) probabilities of a model with ``predict_proba``, or of a plain function of X."""
+    P = np.asarray(probability_function(model, argument)(X), dtype=np.float64)
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if P.ndim != 2 or len(P) != n:
+        raise ValueError(f"{argument}: its probabilities have shape {P.shape}; expected ({n}, n_classes).")
+    total = P.sum(axis=1)
+    bad = ~(np.abs(total - 1) <= PROBABILITY_SLACK) | (P < 0).any(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{argument}: {int(bad.sum())} rows of its output are not probabilities (row {row} sums to "
+            f"{total[row]:.4g}); give one column per class, after a softmax."
+        )
+    return P / total[:, None]
+
+
+# -- fitted posteriors ------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class JointModel:
+    """One model of the pair; its class k is cell ``cells[k]`` of the A·m. Cells without rows stay zero."""
+
+    model: Any
+    cells: np.ndarray
+    shape: tuple[int, int]
+
+    def __call__(self, X: Any) -> np.ndarray:
+        P = model_probabilities(self.model, X)
+        Z = np.zeros((len(P), self.shape[0] * self.shape[1]))
+        Z[:, self.cells[np.asarray(self.model.classes_, dtype=int)]] = P
+        return Z.reshape(-1, *self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassModel:
+    """A model of Y; its column k is class ``columns[k]`` of the m."""
+
+    model: Any
+    columns: np.ndarray
+    m: int
+
+    def __call__(self, X: Any) -> np.ndarray:
+        P = model_probabilities(self.model, X)
+        if P.shape[1] != len(self.columns):
+            raise ValueError(
+                f"estimator: gives {P.shape[1]} columns of probabilities for {len(self.columns)} classes; a model "
+                "without classes_ needs one column per class found in y, sorted."
+            )
+        out = np.zeros((len(P), self.m))
+        out[:, self.columns] = P
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class GroupModels:
+    """P(A | X, Y=i) of each class i: a model whose column k is group ``columns[i][k]``.
+
+    None, and the shares of the groups among everybody, where the class had no rows.
+    """
+
+    models: tuple[Any, ...]
+    columns: tuple[np.ndarray, ...]
+    shares: np.ndarray  # (m, A)
+
+    def __call__(self, X: Any, P: np.ndarray) -> np.ndarray:
+        """Return z, (n, A, m), from P(Y | X), (n, m)."""
+        n, m = P.shape
+        Z = np.zeros((n, self.shares.shape[1], m))
+        for i, (model, columns) in enumerate(zip(self.models, self.columns, strict=True)):
+            if model is None:
+                Z[:, :, i] = P[:, i, None] * self.shares[i]
+            else:
+                Z[:, columns, i] = P[:, i, None] * model_probabilities(model, X, "group_estimator")
+        return Z
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredModel:
+    """A model of Y, and models of A in each class."""
+
+    classes: ClassModel
+    groups: GroupModels
+
+    def __call__(self, X: Any) -> np.ndarray:
+        return self.groups(X, self.classes(X))
+
+
+@dataclass(frozen=True, eq=False)
+class GivenGroupModel:
+    """A model of Y where X holds the group: the same P(Y | X) for every group, for `place_in_groups`."""
+
+    classes: ClassModel
+    n_groups: int
+
+    def __call__(self, X: Any) -> np.ndarray:
+        P = self.classes(X)
+        return np.repeat(P[:, None, :], self.n_groups, axis=1) / self.n_groups
+
+
+def place_in_groups(Z: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Put P(Y | X, A=a) into the block of each row's group a, zero elsewhere; rows with group −1 stay as they are."""
+    rows = np.flatnonzero(group >= 0)
+    block = Z[rows, group[rows]]
+    total = block.sum(axis=1, keepdims=True)
+    # A model that rules the row's group out says nothing about it: predict as if the group were unknown.
+    block = np.where(total > 0, block / np.where(total > 0, total, 1.0), Z[rows].sum(axis=1))
+    out = Z.copy()
+    out[rows] = 0.0
+    out[rows, group[rows]] = block
+    return out

@@ -1,0 +1,247 @@
+"""Learn z: which models, on which rows.
+
+A recipe is fitted once per fold, so that every row's z comes from models that have not seen it, and once on all rows
+for the people to come. X goes to the models as it is: only rows are selected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.parallel import Parallel, delayed
+
+from optfair.errors import warn
+from optfair.inputs.containers import take_rows
+from optfair.inputs.splits import Splits, make_splits
+from optfair.inputs.training_data import TrainingData
+from optfair.posteriors.models import (
+    ClassModel,
+    FactoredModel,
+    GivenGroupModel,
+    GroupModels,
+    JointModel,
+    check_estimator,
+    default_estimator,
+    default_group_estimator,
+    fit_model,
+    takes_weights,
+)
+from optfair.utils.checks import check_choice
+
+POSTERIORS = ("auto", "joint", "factored")
+PosteriorModel = Callable[[Any], np.ndarray]
+Model = TypeVar("Model")
+
+
+def is_fitted_model(estimator: Any, cv: Any) -> bool:
+    """Tell whether the estimator is only asked for probabilities, never fitted."""
+    if isinstance(cv, str) and cv != "prefit":
+        raise ValueError(f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit'.")
+    plain_function = callable(estimator) and not hasattr(estimator, "fit")
+    return isinstance(estimator, FrozenEstimator) or isinstance(cv, str) or plain_function
+
+
+def clone_keeping_prefit(model: Model) -> Model:
+    """Return an unfitted clone; a base estimator that is only asked (see `is_fitted_model`) stays the same object.
+
+    model : a classifier with the parameters ``estimator`` and ``cv``. This is its ``__sklearn_clone__``: searches then
+    do not clone a fitted model into an unfitted one.
+    """
+    classifier: Any = model
+    prefit = isinstance(classifier.cv, str) or is_fitted_model(classifier.estimator, classifier.cv)
+    parameters = {
+        name: value if prefit and name == "estimator" else clone(value, safe=False)
+        for name, value in classifier.get_params(deep=False).items()
+    }
+    return type(model)(**parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorRecipe:
+    """How z is learned from rows with X, group codes a (n,), class codes y (n,) and weights.
+
+    kind : "joint", "factored" or "given". fixed : a fitted ClassModel that is never refitted, or None.
+    shape : (A, m). seed : of the models' parts that have none, or None.
+    """
+
+    kind: str
+    estimator: Any
+    group_estimator: Any
+    fixed: ClassModel | None
+    shape: tuple[int, int]
+    seed: int | None = None
+
+    @property
+    def unweighted(self) -> tuple[str, ...]:
+        """Names of the estimators that take no weights."""
+        models = [self.estimator, self.group_estimator if self.kind == "factored" else None]
+        names = {type(model).__name__ for model in models if model is not None and not takes_weights(model)}
+        return tuple(sorted(names))
+
+    def fit(self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> PosteriorModel:
+        """Fit the models; return X -> z."""
+        A, m = self.shape
+        if self.kind == "joint":
+            cells, pair = np.unique(a * m + y, return_inverse=True)
+            return JointModel(fit_model(self.estimator, X, pair, weight, self.seed), cells, self.shape)
+        classes = self.fixed
+        if classes is None:
+            labels, codes = np.unique(y, return_inverse=True)
+            model = fit_model(self.estimator, X, codes, weight, self.seed)
+            classes = ClassModel(model, labels[np.asarray(model.classes_, dtype=int)], m)
+        if self.kind == "given":
+            return GivenGroupModel(classes, A)
+        return FactoredModel(classes, self._fit_groups(X, a, y, weight))
+
+    def _fit_groups(self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> GroupModels:
+        """Fit a model of the group in each class."""
+        A, m = self.shape
+        models, columns, shares = [], [], np.empty((m, A))
+        for i in range(m):
+            rows = np.flatnonzero(y == i)
+            w = None if weight is None else weight[rows]
+            shares[i] = np.bincount(a[rows], w, A) if len(rows) else np.bincount(a, weight, A)
+            shares[i] /= shares[i].sum()
+            groups, codes = np.unique(a[rows], return_inverse=True)
+            model = fit_model(self.group_estimator, take_rows(X, rows), codes, w, self.seed) if len(rows) else None
+            models.append(model)
+            columns.append(groups if model is None else groups[np.asarray(model.classes_, dtype=int)])
+        return GroupModels(tuple(models), tuple(columns), shares)
+
+
+def make_recipe(
+    estimator: Any,
+    group_estimator: Any,
+    posterior: str,
+    cv: Any,
+    data: TrainingData,
+    seed: int | None = None,
+    *,
+    holds_group: bool,
+) -> PosteriorRecipe:
+    """Return the recipe that the arguments of an estimator stand for. holds_group : aware, and X tells the group."""
+    check_choice("posterior", posterior, POSTERIORS)
+    shape = len(data.groups), len(data.classes)
+    if group_estimator is not None and (not hasattr(group_estimator, "fit") or isinstance(group_estimator, type)):
+        raise ValueError(f"group_estimator={group_estimator!r}: must be a classifier; it is fitted to the groups.")
+    if is_fitted_model(estimator, cv):
+        if estimator is None:
+            raise ValueError("estimator=None: cv='prefit' needs a fitted model.")
+        if posterior == "joint":
+            raise ValueError("posterior='joint': a fitted model knows the classes only; use 'factored' or 'auto'.")
+        fixed = ClassModel(estimator, np.arange(shape[1]), shape[1])
+        if group_estimator is None and not holds_group:
+            group_estimator = default_group_estimator(estimator, data.X)
+        recipe = PosteriorRecipe("given" if holds_group else "factored", None, group_estimator, fixed, shape, seed)
+    else:
+        estimator = default_estimator(data.X) if estimator is None else estimator
+        if not hasattr(estimator, "fit") or isinstance(estimator, type):
+            raise ValueError(f"estimator={estimator!r}: must be a classifier, or a function that gives probabilities.")
+        group_estimator = estimator if group_estimator is None else group_estimator
+        kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
+        recipe = PosteriorRecipe(kind, estimator, group_estimator, None, shape, seed)
+    models = [recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None]
+    for model, argument in zip(models, ("estimator", "group_estimator"), strict=True):
+        check_estimator(model, argument if model is not recipe.estimator else "estimator")
+    return recipe
+
+
+def warn_unweighted(names: Sequence[str]) -> None:
+    """Warn about estimators that are fitted without the weights that were given."""
+    for name in names:
+        warn(f"sample_weight: {name} takes none, so it is fitted without; calibration and constraints honour them.")
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorFit:
+    """Posteriors of the rows fitted on, and the model of new rows.
+
+    Z : (n, A, m), out of fold where there are folds. model : X -> z, fitted on all rows. splits : the folds.
+    n_fits : models fitted in all. unweighted : names of the estimators that took no weights, where there were any.
+    """
+
+    Z: np.ndarray
+    model: PosteriorModel
+    splits: Splits
+    n_fits: int
+    unweighted: tuple[str, ...] = ()
+
+
+def fit_posteriors(
+    estimator: Any,
+    group_estimator: Any,
+    posterior: str,
+    cv: Any,
+    data: TrainingData,
+    n_jobs: int | None,
+    seed: int | None = None,
+    *,
+    holds_group: bool = False,
+    left_out: Any = None,
+    in_sample: bool = False,
+) -> PosteriorFit:
+    """Learn z of the rows fitted on and of those to come, from the arguments of an estimator; see `make_recipe`.
+
+    seed : of the models' parts that have none. left_out : sensitive columns that are not in X, if any. in_sample : both
+    from the same models, whatever ``cv`` is.
+    """
+    recipe = make_recipe(estimator, group_estimator, posterior, cv, data, seed, holds_group=holds_group)
+    splits = [] if in_sample else make_splits(cv, data)
+    unweighted = () if data.weight is None else recipe.unweighted
+    n_models = (recipe.fixed is None) + (recipe.shape[1] if recipe.kind == "factored" else 0)
+    with explain_missing_column(left_out if recipe.fixed is not None else None):
+        if in_sample:
+            model = recipe.fit(data.X, data.a, data.y, data.weight)
+            return PosteriorFit(model(data.X), model, splits, n_models, unweighted)
+        Z, model = out_of_fold(recipe, data, splits, n_jobs)
+    return PosteriorFit(Z, model, splits, n_models * (len(splits) + 1), unweighted)
+
+
+@contextmanager
+def explain_missing_column(left_out: Any) -> Iterator[None]:
+    """Explain in one line the error of a fitted model that misses a sensitive column."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        for name in left_out if isinstance(left_out, list) else [left_out]:
+            # Quoted, or a line of scikit-learn's list of features: a word alone may be any word.
+            if isinstance(name, str) and re.search(
+                rf"['\"]{re.escape(name)}['\"]|^- {re.escape(name)}$", str(error), re.M
+            ):
+                raise ValueError(
+                    f"estimator: the fitted model seems to need the sensitive column {str(name)!r}, which a blind rule "
+                    "leaves out; give the groups to fit instead, or use OptFairPost with awareness='aware'."
+                ) from error
+        raise
+
+
+def out_of_fold(
+    recipe: PosteriorRecipe, data: TrainingData, splits: Splits, n_jobs: int | None
+) -> tuple[np.ndarray, PosteriorModel]:
+    """Return (Z of every row from models that have not seen it, (n, A, m); the model fitted on all rows)."""
+    n = len(data.y)
+    if recipe.kind == "given" and recipe.fixed is not None:
+        model = recipe.fit(data.X, data.a, data.y, data.weight)
+        return model(data.X), model
+    all_rows = np.arange(n)
+    jobs = (delayed(_fit_and_predict)(recipe, data, train, test) for train, test in [*splits, (all_rows, None)])
+    *folds, model = Parallel(n_jobs=n_jobs)(jobs)
+    Z = np.empty((n, *recipe.shape))
+    for (_, test), rows in zip(splits, folds, strict=True):
+        Z[test] = rows
+    return Z, model
+
+
+def _fit_and_predict(recipe: PosteriorRecipe, data: TrainingData, train: np.ndarray, test: np.ndarray | None) -> Any:
+    """Return z of the rows in ``test`` from models fitted on ``train``; the model itself if there are none."""
+    X = data.X if test is None else take_rows(data.X, train)
+    weight = None if data.weight is None else data.weight[train]
+    model = recipe.fit(X, data.a[train], data.y[train], weight)
+    return model if test is None else model(take_rows(data.X, test))

@@ -1,0 +1,100 @@
+"""Turn probabilities into one prediction per person.
+
+hashed  : the inverse CDF of h(x) at a keyed hash of the person: same person, same prediction, every time, while the
+          population behaves as the randomised rule.     u = top 53 bits of BLAKE2b(key, person) · 2⁻⁵³
+argmax  : the likeliest class.      sampled : drawn anew with ``random_state``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.inputs.identity import key_bytes
+from optfair.utils.checks import check_choice
+
+DECISIONS = ("hashed", "argmax", "sampled")
+TIE = 1e-12  # probabilities this close are equal up to rounding, which depends on the batch
+
+
+def first_best(scores: np.ndarray) -> np.ndarray:
+    """Return the first class within rounding of the best one, (k,), whatever the batch.   scores: (m, k)"""
+    return np.asarray((scores >= scores.max(axis=0) - TIE).argmax(axis=0))
+
+
+def choose(h: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return the inverse CDF of each row of h (n, m) at u (n,) in [0, 1)."""
+    cumulative = np.cumsum(h, axis=1)
+    codes = (u[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
+    # Rounding may leave u at the very end: never choose a class of probability zero.
+    last = h.shape[1] - 1 - np.argmax(h[:, ::-1] > 0, axis=1)
+    return np.minimum(codes, last)
+
+
+def uniforms(secret: bytes, identities: Iterable[bytes]) -> np.ndarray:
+    """Return one number in [0, 1) per identity, by keyed BLAKE2b."""
+    hasher = hashlib.blake2b(key=secret, digest_size=8)
+    numbers = []
+    for identity in identities:
+        h = hasher.copy()
+        h.update(identity)
+        numbers.append(int.from_bytes(h.digest(), "little") >> 11)
+    return np.array(numbers, dtype=np.float64) * 2.0**-53
+
+
+def check_decision(decision: str, keys: Any, random_state: Any) -> None:
+    """Check the way to decide, and that the other arguments belong to it."""
+    check_choice("decision", decision, DECISIONS)
+    if keys is not None and decision != "hashed":
+        raise ValueError(f"keys: only decision='hashed' uses them; got decision={decision!r}.")
+    if random_state is not None and decision != "sampled":
+        raise ValueError(f"random_state: only decision='sampled' draws; got decision={decision!r}.")
+
+
+def decide(
+    h: np.ndarray,
+    decision: str,
+    identities: Callable[[np.ndarray], Iterable[bytes]],
+    keys: Any = None,
+    random_state: Any = None,
+    secret: bytes | None = None,
+) -> np.ndarray:
+    """Return class positions, (n,), of probabilities h (n, m).
+
+    identities : the bytes that identify the rows at an index, used where no ``keys`` do.
+    """
+    if decision == "argmax":
+        return first_best(h.T)
+    if decision == "sampled":
+        return choose(h, np.random.default_rng(random_state).random(len(h)))
+    codes = h.argmax(axis=1)
+    undecided = np.flatnonzero(h.max(axis=1) < 1.0)
+    if len(undecided):
+        if secret is None:
+            raise ValueError(
+                "decision='hashed': this rule was loaded without its key. Keep the .key file beside the rule, pass it "
+                "as key= when loading, or use decision='argmax' or 'sampled'."
+            )
+        people = identities(undecided) if keys is None else (b"k" + key_bytes(keys[i]) for i in undecided)
+        codes[undecided] = choose(h[undecided], uniforms(secret, people))
+    return codes
+
+
+def check_keys(keys: Any, n: int) -> list[Any] | None:
+    """Return keys as a list of n; None passes."""
+    if keys is None:
+        return None
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        raise ValueError(f"keys={keys!r}: must be a list with one key per row.")
+    entries = keys.tolist() if hasattr(keys, "tolist") else list(keys)
+    if len(entries) != n:
+        raise ValueError(f"keys: {len(entries)} given for {n} rows; give one key per row.")
+    entries = [tuple(key) if isinstance(key, list) else key for key in entries]
+    missing = sum(key is None or key is pd.NA or key != key for key in entries)
+    if missing:
+        raise ValueError(f"keys: {missing} of {n} are missing (None or NaN); every person needs one.")
+    return entries

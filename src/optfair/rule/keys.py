@@ -1,0 +1,70 @@
+"""Make and keep the secret keys of hashed decisions, apart from the files they belong to.
+
+A key is written beside its rule or model, in ``<path>.key``: lines of "fingerprint key", hexadecimal. The file of the
+rule holds the fingerprint, so that no other rule's key is taken for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from optfair.errors import RuleFileError
+from optfair.utils.files import write_atomically
+
+KEY_BYTES = 32
+
+
+def new_key(random_state: int | None) -> bytes:
+    """Return a secret key: from the system's randomness, or from a seed for reproducible runs."""
+    if random_state is None:
+        return secrets.token_bytes(KEY_BYTES)
+    return hashlib.blake2b(f"optfair {random_state}".encode(), digest_size=KEY_BYTES).digest()
+
+
+def key_fingerprint(key: bytes) -> str:
+    """Return a short hash that tells keys apart and gives none away."""
+    return hashlib.blake2b(key, digest_size=8, person=b"optfair key").hexdigest()
+
+
+def write_with_key(path: Path, content: bytes, key: bytes | None) -> None:
+    """Write a file, and the secret key beside it as ``path`` + ".key", readable by the owner only."""
+    key_file = _key_path(path)
+    line = b"" if key is None else f"{key_fingerprint(key)} {key.hex()}\n".encode()
+    old = key_file.read_bytes() if line and key_file.exists() else b""
+    if line:
+        # The old rule's key stays until the new rule is in place: at no moment is a rule without its key.
+        write_atomically(key_file, line + old, mode=0o600)
+    try:
+        write_atomically(path, content)
+    except BaseException:
+        if line and not old:
+            with suppress(OSError):
+                key_file.unlink()  # the key of nothing
+        raise
+    if line:
+        write_atomically(key_file, line, mode=0o600)
+
+
+def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> bytes | None:
+    """Return the key given, or the one beside the rule, that has the rule's fingerprint; None if there is none."""
+    key_file = _key_path(path)
+    source = "key" if key is not None else key_file.name
+    if key is None:
+        if fingerprint is None or not key_file.exists():
+            return None
+        key = key_file.read_text(encoding="ascii", errors="replace")
+    candidates = [key] if isinstance(key, bytes) else []
+    if isinstance(key, str):
+        with suppress(ValueError):
+            candidates = [bytes.fromhex(line.split()[-1]) for line in key.splitlines() if line.strip()]
+    for candidate in candidates:
+        if len(candidate) == KEY_BYTES and fingerprint in (None, key_fingerprint(candidate)):
+            return candidate
+    raise RuleFileError(f"{source}: not the {KEY_BYTES}-byte key that was written with this rule.")
+
+
+def _key_path(path: Path) -> Path:
+    return path.with_name(path.name + ".key")

@@ -1,0 +1,96 @@
+"""Load a rule from its file, and refuse what is not sound."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from optfair.errors import RuleFileError
+from optfair.rule import file, keys
+from optfair.rule.certificate import Certificate, Status
+from optfair.rule.determinism import Determinism
+from optfair.rule.rule import FairRule
+
+Record = TypeVar("Record", Certificate, Determinism)
+
+
+def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> FairRule:
+    """Read a rule written by `FairRule.save`; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    key : bytes or str, optional
+        ``FairRule.key``, or the text of a key file; read from ``path`` + ".key" by default.
+
+    Returns
+    -------
+    FairRule
+        The rule; its ``key`` is None where there is no key file.
+
+    Raises
+    ------
+    RuleFileError
+        If the file is truncated, altered, or of another version, or the key is not that of the rule.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from optfair import load_rule, solve
+    >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     solve(Z, "dp", 0.01, random_state=0).save(os.path.join(folder, "rule.json"))
+    ...     rule = load_rule(os.path.join(folder, "rule.json"))
+    >>> rule.shape
+    (2, 3)
+    """
+    path = Path(path)
+    content = file.read_document(path)
+    try:
+        rule, fingerprint = rule_from_content(content), content["key"]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise RuleFileError(f"{path.name}: a part of the rule is missing or malformed ({error}).") from None
+    return replace(rule, key=keys.find_key(path, fingerprint, key))
+
+
+def rule_from_content(content: dict[str, Any]) -> FairRule:
+    """Return the rule whose content this is, without its key; raise ValueError where it is not sound."""
+    weights = np.array(content["weights"], dtype=np.float64)
+    groups, classes = file.decode_index(content["groups"]), file.decode_index(content["classes"])
+    temperatures = np.array(content["temperatures"], dtype=np.float64)
+    constant = np.array(content["constant"], dtype=np.float64)
+    A, m = len(groups), len(classes)
+    if weights.shape != (A, m, m) or temperatures.shape != (A, m) or constant.shape != (m,):
+        raise ValueError("array shapes do not fit the names")
+    if not (np.isfinite(weights).all() and np.isfinite(temperatures).all() and np.isfinite(constant).all()):
+        raise ValueError("a number is not finite")
+    share = float(content["share"])
+    if not (0 <= share <= 1 and (temperatures >= 0).all() and (constant >= 0).all() and abs(constant.sum() - 1) < 1e-6):
+        raise ValueError("a number is out of its range")
+    if temperatures.any() and not temperatures.all():
+        raise ValueError("some temperatures are zero and others are not")
+    certificate = _record(Certificate, content["certificate"])
+    return FairRule(
+        weights=weights,
+        temperatures=temperatures,
+        share=share,
+        constant=constant,
+        groups=groups,
+        classes=classes,
+        multipliers=file.decode_table(content["multipliers"]),
+        certificate=replace(certificate, status=Status[str(certificate.status)]),
+        determinism=_record(Determinism, content["determinism"]),
+    )
+
+
+def _record(kind: type[Record], content: dict[str, Any]) -> Record:
+    """Return a certificate or determinism from its content."""
+    if set(content) != {field.name for field in fields(kind)}:
+        raise ValueError(f"the {kind.__name__.lower()} has other fields than expected")
+    return kind(**{name: file.decode_name(value) for name, value in content.items()})

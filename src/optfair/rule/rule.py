@@ -1,0 +1,225 @@
+"""Apply the fair rule: ``h(x) = softmax((z(x) W + offset) / τ(x))``, from a joint posterior z(x) to probabilities.
+
+    W : (A·m, m) = U − reshape(Dᵀλ)       τ(x) = Σ_c z_c τ_c       possibly mixed with a constant: (1 − s) h + s q
+
+It needs no group at prediction, only z(x). Where all temperatures are zero it is a plain argmax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.dual.posterior import as_rows, check_offset, check_rows, check_values
+from optfair.inputs.identity import posterior_bytes
+from optfair.rule import decisions, file
+from optfair.rule.certificate import Certificate
+from optfair.rule.determinism import Determinism
+from optfair.utils.parallel import map_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class FairRule:
+    """The most accurate rule within tolerance, with its proof; `optfair.solve` returns it.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_groups, n_classes, n_classes)
+        The score of class j is ``Σ z[a, i] · weights[a, i, j]``.
+    temperatures : ndarray of shape (n_groups, n_classes)
+        Temperature of each cell; all zero for a plain argmax.
+    share : float
+        With this probability the prediction is drawn from ``constant``, whatever x is.
+    constant : ndarray of shape (n_classes,)
+        Probabilities of the constant rule that is mixed in.
+    groups : pandas.Index
+        Names of the groups.
+    classes : pandas.Index
+        Names of the classes.
+    multipliers : pandas.DataFrame
+        One line per constraint row: criterion, group, against, given, outcome, multiplier λ, price (Σ|λ| of its
+        criterion and group), value, lower and upper.
+    certificate : Certificate
+        How close to the best rule this one is.
+    determinism : Determinism
+        What predicting the likeliest class for everybody would change.
+    key : bytes or None
+        Secret of hashed decisions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optfair import solve
+    >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+    >>> rule = solve(Z, "dp", 0.01, classes=["low", "mid", "high"], random_state=0)
+    >>> rule.predict_proba(Z).shape
+    (500, 3)
+    """
+
+    weights: np.ndarray
+    temperatures: np.ndarray
+    share: float
+    constant: np.ndarray
+    groups: pd.Index
+    classes: pd.Index
+    multipliers: pd.DataFrame
+    certificate: Certificate
+    determinism: Determinism
+    key: bytes | None = None
+
+    def __repr__(self) -> str:
+        A, m, _ = self.weights.shape
+        c = self.certificate
+        value = f", value {c.value:.4f}" if c.has_costs else ""
+        outside = "" if c.excess == 0 else f", OUTSIDE its bounds by {c.excess:.1e}"
+        return (
+            f"<FairRule for {A} groups and {m} classes: accuracy {c.accuracy:.4f}{value}, at most {c.gap:.1e} "
+            f"below the best rule, violation {c.violation:.4f}{outside}>"
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of groups and classes."""
+        return self.weights.shape[:2]
+
+    def predict_proba(self, Z: Any, *, offset: Any = None, n_jobs: int | None = None) -> np.ndarray:
+        """Return h(x), the probability of each class as the prediction.
+
+        Parameters
+        ----------
+        Z : array of shape (n, n_groups, n_classes)
+            Joint posteriors; each row sums to 1.
+        offset : array of shape (n, n_classes), optional
+            Utilities added to the scores, as in `optfair.solve`.
+        n_jobs : int, optional
+            Threads; all cores by default.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities in the order of ``classes``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optfair import solve
+        >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+        >>> h = solve(Z, "dp", 0.01, random_state=0).predict_proba(Z)
+        >>> bool(np.allclose(h.sum(axis=1), 1))
+        True
+        """
+        Z = check_rows(Z, self.shape)
+        offset = check_offset(offset, len(Z), len(self.classes))
+        W, tau = flat(self.weights), self.temperatures.ravel()
+        h = np.empty((len(Z), len(self.classes)))
+
+        def fill(part: slice) -> None:
+            rows = as_rows(Z[part])
+            check_values(rows, part.start)
+            extra = None if offset is None else np.asarray(offset[part], dtype=np.float64)
+            h[part] = rule_probabilities(rows.astype(np.float64), extra, W, tau, self.share, self.constant)
+
+        map_blocks(fill, len(Z), 2 * W.shape[0], n_jobs)
+        return h
+
+    def predict(
+        self,
+        Z: Any,
+        decision: str = "hashed",
+        *,
+        keys: Any = None,
+        random_state: Any = None,
+        offset: Any = None,
+        n_jobs: int | None = None,
+    ) -> np.ndarray:
+        """Predict one class per row.
+
+        Parameters
+        ----------
+        Z : array of shape (n, n_groups, n_classes)
+            Joint posteriors; each row sums to 1.
+        decision : {"hashed", "argmax", "sampled"}, default "hashed"
+            By a keyed hash of the person, so that the same person always gets the same class; the likeliest class; or
+            drawn with ``random_state``.
+        keys : sequence of n keys, optional
+            Who each person is, for "hashed" (an id is best); the row of Z rounded to float32 by default.
+        random_state : int or Generator, optional
+            Seed of "sampled".
+        offset : array of shape (n, n_classes), optional
+            Utilities added to the scores, as in `optfair.solve`.
+        n_jobs : int, optional
+            Threads; all cores by default.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Class labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optfair import solve
+        >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+        >>> rule = solve(Z, "dp", 0.01, classes=["low", "mid", "high"], random_state=0)
+        >>> bool((rule.predict(Z) == rule.predict(Z)).all())
+        True
+        """
+        decisions.check_decision(decision, keys, random_state)
+        Z = check_rows(Z, self.shape)
+        keys = decisions.check_keys(keys, len(Z))
+        h = self.predict_proba(Z, offset=offset, n_jobs=n_jobs)
+        rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
+        codes = decisions.decide(h, decision, lambda index: posterior_bytes(rows[index]), keys, random_state, self.key)
+        return self.classes.to_numpy()[codes]
+
+    def save(self, path: Any) -> None:
+        """Write the rule as JSON, and its secret key beside it, readable by the owner only.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; the key goes to ``path`` + ".key". Both are written atomically.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from optfair import load_rule, solve
+        >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+        >>> rule = solve(Z, "dp", 0.01, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rule.save(os.path.join(folder, "rule.json"))
+        ...     copy = load_rule(os.path.join(folder, "rule.json"))
+        >>> bool((copy.predict(Z) == rule.predict(Z)).all())
+        True
+        """
+        file.write_document(Path(path), file.rule_content(self), self.key)
+
+
+def flat(weights: np.ndarray) -> np.ndarray:
+    """Return the rows of all cells.   (A, m, m) -> (A·m, m)"""
+    return weights.reshape(-1, weights.shape[-1])
+
+
+def rule_probabilities(
+    Z: np.ndarray, offset: np.ndarray | None, W: np.ndarray, tau: np.ndarray, share: float, constant: np.ndarray
+) -> np.ndarray:
+    """Return h, (k, m).   Z: (k, p) float64   offset: (k, m) or None   W: (p, m)   tau: (p,), all zero for argmax"""
+    scores = W.T @ Z.T
+    if offset is not None:
+        scores += offset.T
+    if tau.any():
+        scores -= scores.max(axis=0)
+        scores /= Z @ tau
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+    else:
+        best = decisions.first_best(scores)
+        scores = (best == np.arange(len(scores))[:, None]).astype(np.float64)
+    if share > 0:
+        scores = (1.0 - share) * scores + share * constant[:, None]
+    return scores.T

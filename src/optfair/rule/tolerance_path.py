@@ -1,0 +1,245 @@
+"""Walk the path of tolerances on one set of posteriors, each solve from the solution of the one before.
+
+It begins at its exact right-hand end, the tolerance at which the unconstrained rule is fair, and moves to the left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import AnyConstraint, Constraint, RowSet, as_constraints
+from optfair.constraints.criteria import CRITERIA
+from optfair.constraints.rows import accuracy
+from optfair.dual.posterior import check_posterior
+from optfair.errors import warn_empty
+from optfair.metrics.counts import ConfusionCounts, count_rows
+from optfair.metrics.gaps import gap_rows, largest_gap
+from optfair.metrics.intervals import fair_quantile
+from optfair.rule.driver import Solution, solve_problem, unconstrained_rule
+from optfair.rule.feasibility import best_mixture
+from optfair.rule.frontier import Frontier, pareto_mask
+from optfair.rule.options import Options
+from optfair.rule.problem import FairProblem
+from optfair.rule.rule import FairRule
+from optfair.utils.checks import as_numbers
+
+
+def frontier(
+    Z: Any,
+    criterion: str | AnyConstraint | Iterable[str | AnyConstraint] = "demographic_parity",
+    tolerances: int | Sequence[float] = 20,
+    *,
+    test: tuple[Any, ...] | None = None,
+    groups: Sequence[Any] | pd.Index | None = None,
+    classes: Sequence[Any] | pd.Index | None = None,
+    reference: str | None = None,
+    outcomes: Sequence[Hashable] | None = None,
+    attributes: str | Sequence[Hashable] | None = None,
+    sample_weight: Any = None,
+    costs: Any = None,
+    temperature: Any = "auto",
+    gap: float = 1e-3,
+    max_multiplier: float | None = None,
+    method: str = "dual",
+    max_passes: int = 60,
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+) -> Frontier:
+    """Solve for many tolerances, each from the solution of the one before.
+
+    Parameters
+    ----------
+    Z : array or memory map of shape (n, n_groups, n_classes)
+        Joint posteriors; see `optfair.solve`.
+    criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these, default "demographic_parity"
+        The tolerance of every criterion and `Constraint` moves; ratios, minimum rates and rows stay as they are.
+    tolerances : int or sequence of float, default 20
+        How many, from the right-hand end towards 0 (denser there), or the tolerances themselves.
+    test : tuple, optional
+        ``(Z_test, y_test, groups_test)`` or ``(..., weights)``: labelled rows on which every rule is measured too.
+    groups : sequence of names or pandas.Index, optional
+        Names of the groups; see `optfair.solve`.
+    classes : sequence of names or pandas.Index, optional
+        Names of the classes.
+    reference : {"overall", "pairwise"}, default "overall"
+        What a group's rate is compared with.
+    outcomes : sequence of class labels, optional
+        Predicted classes that the criterion speaks of.
+    attributes : str or sequence of attribute names, optional
+        Which groups of several attributes are meant.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+    costs : array of shape (n_classes, n_classes) or (n_groups, n_classes, n_classes), optional
+        Costs to minimise instead of the error.
+    temperature : "auto", float, or array, default "auto"
+        Temperature of the softmax; see `optfair.solve`.
+    gap : float, default 1e-3
+        Distance to the best rule that "auto" aims at.
+    max_multiplier : float, optional
+        Bound on ‖λ‖₁.
+    method : {"dual", "lp"}, default "dual"
+        How each tolerance is solved.
+    max_passes : int, default 60
+        Largest number of passes over all rows at one temperature.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    random_state : int, optional
+        Seed of the samples and of the keys.
+
+    Returns
+    -------
+    Frontier
+        The rules and a table of what each reaches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optfair import frontier
+    >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+    >>> path = frontier(Z, "dp", tolerances=5, random_state=0)
+    >>> bool(path.table["accuracy"].is_monotonic_decreasing)
+    True
+    """
+    posterior = check_posterior(Z, groups, classes, sample_weight, None, n_jobs)
+    constraints = as_constraints(criterion, None, reference, outcomes, attributes)
+    options = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
+    problem = FairProblem.prepare(posterior, widest(constraints), costs, options)
+    warn_empty(problem.rows.dropped)
+    return tolerance_path(problem, constraints, tolerances, test)
+
+
+Solver = Callable[[FairProblem, Solution | None], Solution]
+
+
+def tolerance_path(
+    problem: FairProblem,
+    constraints: Sequence[AnyConstraint],
+    tolerances: int | Sequence[float],
+    test: tuple[Any, ...] | None = None,
+    solver: Solver = solve_problem,
+    start: Solution | None = None,
+) -> Frontier:
+    """Return the frontier of a problem with the `widest` bounds; solver : how each tolerance is solved."""
+    free = unconstrained_rule(problem)
+    path = _check_tolerances(tolerances, min(free.certificate.violation, 1.0))
+    scorer = None if test is None else _TestScorer(test, problem, constraints)
+    constant = _fair_constant(problem)
+    value = problem.utility.in_units(float(constant @ problem.constant_gains()), float(problem.posterior.prior.sum()))
+    constants, unconstrained = {"train": (0.0, value)}, {"train": (free.certificate.violation, free.certificate.value)}
+    if scorer is not None:
+        constants["test"] = scorer.point(np.tile(constant, (len(scorer.y), 1)))
+        unconstrained["test"] = scorer.point(free.predict_proba(scorer.Z))
+    rules: list[FairRule] = []
+    lines = []
+    solution = start
+    for tolerance in path:
+        clock = time.perf_counter()
+        solution = solver(problem.with_constraints(with_tolerance(constraints, tolerance)), solution)
+        c = solution.rule.certificate
+        line = {
+            "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
+            "upper_bound": c.upper_bound, "gap": c.gap, "excess": c.excess, "price": _price(solution.rule),
+            "temperature": c.temperature, "seconds": time.perf_counter() - clock,
+        }  # fmt: skip
+        if scorer is not None:
+            line |= scorer.score(solution.rule)
+        rules.append(solution.rule)
+        lines.append(line)
+    table = pd.DataFrame(lines)
+    table.insert(10, "pareto", pareto_mask(table["violation"].to_numpy(), table["value"].to_numpy()))
+    return Frontier(table, tuple(rules), constants, unconstrained, problem.utility.from_costs)
+
+
+def widest(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
+    """Return the constraints at the loosest end of a path, which must have a tolerance to move."""
+    if not any(isinstance(constraint, Constraint) for constraint in constraints):
+        raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
+    if any(isinstance(c, Constraint) and isinstance(c.tolerance, Mapping) for c in constraints):
+        raise ValueError("criterion: a tolerance per group does not move along a frontier; give a number.")
+    return with_tolerance(constraints, 1.0)
+
+
+def with_tolerance(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
+    """Return the same constraints, gaps at most ``tolerance``; ratios, minimum rates and rows of the user stay."""
+    return [replace(c, tolerance=tolerance) if isinstance(c, Constraint) else c for c in constraints]
+
+
+def _check_tolerances(tolerances: int | Sequence[float], end: float) -> list[float]:
+    """Return descending tolerances that begin at the right-hand end."""
+    if isinstance(tolerances, (int, np.integer)) and not isinstance(tolerances, bool):
+        if tolerances < 2:
+            raise ValueError(f"tolerances={tolerances!r}: must be at least 2, or a list of tolerances.")
+        steps = np.arange(int(tolerances), 0, -1) / int(tolerances)
+        return (end * steps**2).tolist() if end > 0 else [0.0]
+    path = as_numbers(tolerances)
+    if path is None or path.ndim != 1 or len(path) == 0 or not ((path >= 0) & (path <= 1)).all():
+        raise ValueError(f"tolerances={tolerances!r}: must be an integer or a list of numbers in [0, 1].")
+    return np.unique(path)[::-1].tolist()
+
+
+def _price(rule: FairRule) -> float:
+    """Return Σ|λ| over the rows whose bound is the tolerance: d accuracy / d tolerance."""
+    table = rule.multipliers
+    moving = table["criterion"].isin(list(CRITERIA)) & table["group"].notna()
+    return float(table.loc[moving, "multiplier"].abs().sum())
+
+
+def _fair_constant(problem: FairProblem) -> np.ndarray:
+    """Return the best prediction that is the same for everybody and has no gap at all, (m,)."""
+    gaps, gains = problem.rows.is_gap, problem.constant_gains()
+    m = problem.constants.shape[1]
+    uniform = problem.constants[gaps].mean(axis=1)
+    bounds = np.full(gaps.sum(), 1e-9)
+    mixture = best_mixture(-bounds, bounds, uniform, float(gains.mean()), problem.constants[gaps], gains)
+    if mixture is None:
+        return np.full(m, 1.0 / m)
+    share, q = mixture
+    return share * q + (1 - share) / m
+
+
+class _TestScorer:
+    """Measures rules on labelled test data."""
+
+    def __init__(self, test: Any, problem: FairProblem, constraints: Sequence[AnyConstraint]) -> None:
+        if not isinstance(test, (tuple, list)) or len(test) not in (3, 4):
+            raise ValueError("test: must be (Z_test, y_test, groups_test) or (Z_test, y_test, groups_test, weights).")
+        self.Z, self.y, self.a, *rest = test
+        self.weight = rest[0] if rest else None
+        self.problem = problem
+        self.criteria = [constraint for constraint in constraints if isinstance(constraint, Constraint)]
+        self.dropped: tuple[str, ...] = ()
+
+    def _counts(self, h: np.ndarray) -> tuple[ConfusionCounts, RowSet]:
+        """Return the counts of probabilities h (n, m), and the rows of the criteria on them."""
+        measure = self.problem.posterior
+        counts = count_rows(self.y, h, self.a, self.weight, measure.classes, measure.groups)
+        rows = gap_rows(counts, self.criteria)
+        if rows.dropped != self.dropped:  # the same cells are empty for every rule: warn once
+            warn_empty(rows.dropped)
+            self.dropped = rows.dropped
+        return counts, rows
+
+    def _value(self, counts: ConfusionCounts) -> float:
+        utility = self.problem.utility
+        return utility.in_units(float((counts.tensor.reshape(utility.matrix.shape) * utility.matrix).sum()))
+
+    def score(self, rule: FairRule) -> dict[str, float]:
+        """Return the columns of the frontier's table that speak of test data."""
+        counts, rows = self._counts(rule.predict_proba(self.Z))
+        return {
+            "test_accuracy": accuracy(counts.tensor),
+            "test_value": self._value(counts),
+            "test_violation": largest_gap(counts, rows),
+            "test_floor": fair_quantile(counts, rows),
+        }
+
+    def point(self, h: np.ndarray) -> tuple[float, float]:
+        """Return (violation, value) of the probabilities h (n, m)."""
+        counts, rows = self._counts(h)
+        return largest_gap(counts, rows), self._value(counts)

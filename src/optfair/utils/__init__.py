@@ -1,0 +1,1 @@
+"""Threads over blocks of rows, files that are whole or absent, checks of arguments, seeds."""

@@ -1,0 +1,148 @@
+"""What `fit` and `frontier` share: tables, options, weights, missing groups."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from optfair import InfeasibleError, OptFairPost, load_model
+from tests.cli.helpers import FIT, N_TRAIN, make_train, make_words, read_codes
+
+OPTIONS = {
+    "no such label": (["--label", "z"], "--label z: there is no such column; the table has x1, x2"),
+    "no such group": (["--group", "nobody"], "--group nobody: there is no such column"),
+    "a typing error": (["--group", "rcae"], "Did you mean race?"),
+    "no such column to drop": (["--drop", "z"], "--drop z: there is no such column"),
+    "no such weight": (["--weight", "z"], "--weight z: there is no such column"),
+    "label as group": (["--group", "y"], "column 'y': is named twice"),
+    "label is a number": (["--label", "x1"], "--label x1 looks like a number to predict, not a class"),
+    "text as weight": (["--weight", "race"], "--weight race holds texts"),
+    "truth value as weight": (["--weight", "flag"], "--weight flag holds truth values"),
+    "negative weight": (["--weight", "x1"], "weights must be finite, at least 0"),
+    "holes in weight": (["--weight", "x2"], "--weight x2 is missing in"),
+    "nothing left": (["--drop", "x1,x2,flag,code,race"], "no column is left to predict from"),
+    "criterion": (["--criterion", "ppv"], "criterion='ppv': predictive values"),
+    "unknown criterion": (["--criterion", "fair"], "--criterion fair: unknown; use one of dp, eop"),
+    "tolerance": (["--tolerance", "-1"], "tolerance=-1.0: must be a number in [0, 1]"),
+    "test size": (["--test-size", "1"], "--test-size 1: must be a share between 0 and 1"),
+    "seed": (["--seed", "-1"], "--seed -1: must be a whole number"),
+    "test file": (["--test", "absent.csv"], "absent.csv: there is no such file"),
+    "output folder": (["-o", "absent/out.csv"], "the folder absent does not exist; create it first"),
+    "output is a folder": (["-o", "."], ""),
+    "output ending": (["-o", "out.xlsx"], "out.xlsx: the name of a table must end in .csv"),
+    "output is the input": (["-o", "train.csv"], "train.csv: is also an input file"),
+    "oae has no outcomes": (["--criterion", "oae", "--outcome", "lo"], "overall accuracy equality speaks of all"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_invalid_options(refuse, train, tmp_path, monkeypatch, case):
+    options, message = OPTIONS[case]
+    monkeypatch.chdir(tmp_path)
+    content = train.read_bytes()
+    output = [] if options[0] == "-o" else ["-o", "out.csv"]
+    fit = FIT if options[0] != "--group" else [word for word in FIT if word not in ("--group", "sex")]
+    assert message in refuse("frontier", "train.csv", *fit, *options, *output)
+    assert os.listdir(tmp_path) == ["train.csv"] and train.read_bytes() == content
+
+
+TABLES = {
+    "one class": ("1,f,a\n2,m,a\n" * 20, "has 1 class; at least two are needed"),
+    "one group": ("1,f,a\n2,f,b\n" * 20, "--group sex has only f in the rows to fit on"),
+    "missing labels": ("1,f,a\n2,m,b\n3,m,\n" * 20, "--label y is missing in 20 of 60 rows"),
+    "each its class": (
+        "".join(f"{k * k},f,c{k}\n" for k in range(50)),
+        "looks like a number to predict, not a class (50 different values in 50 rows)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_tables_that_cannot_be_fitted(refuse, tmp_path, case):
+    rows, message = TABLES[case]
+    (tmp_path / "t.csv").write_text(f"x1,sex,y\n{rows}")
+    assert message in refuse("frontier", tmp_path / "t.csv", *FIT, "-o", tmp_path / "out.csv")
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_classes_groups_and_values_of_the_test_must_be_known(refuse, train, tmp_path):
+    frontier = ["frontier", train, *FIT, "--test", tmp_path / "test.csv", "-o", tmp_path / "out.csv"]
+    table = make_train(40)
+    for change, message in (
+        ({"y": ["other"] + ["lo"] * 39}, "--label y: other occurs in the rows to test on but not"),
+        ({"sex": ["d"] + ["f"] * 39}, "--group sex: d occurs in the rows to test on but not"),
+        ({"x1": ["12a"] + [1] * 39}, "column 'x1': '12a' (row 1) is not a number"),
+    ):
+        table.assign(**change).to_csv(tmp_path / "test.csv", index=False)
+        assert message in refuse(*frontier)
+    table.drop(columns="x2").to_csv(tmp_path / "test.csv", index=False)
+    assert "test.csv: has no column x2; it has x1, flag" in refuse(*frontier)
+
+
+def test_labels_between_whole_numbers_are_not_rounded(refuse, tmp_path):
+    pytest.importorskip("skops", reason="models are saved by skops")
+    table = make_words().assign(y=lambda t: (t["y"] == "yes") * 1)
+    table.to_csv(tmp_path / "train.csv", index=False)
+    table.assign(y=table["y"] + 0.4).to_csv(tmp_path / "test.csv", index=False)
+    options = ["--label", "y", "--group", "g", "--test", tmp_path / "test.csv", "-o", tmp_path / "m.skops"]
+    assert "0.4" in refuse("fit", tmp_path / "train.csv", *options)
+    assert not (tmp_path / "m.skops").exists()
+
+
+def test_many_numeric_classes_are_noted(run, tmp_path):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.normal(size=310), "g": rng.choice(["a", "b"], 310), "y": np.arange(310) % 31}
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    options = ["--label", "y", "--group", "g", "--outcome", "none", "-o", tmp_path / "out.csv"]
+    code, _, err = run("frontier", tmp_path / "t.csv", *options)  # it ends at --outcome, before the fit
+    assert code == 2 and "note: --label y: 31 different numbers make 31 classes" in err
+
+
+def test_whole_weights_are_numbers_of_people_and_others_are_relative(run, train, tmp_path):
+    table, counts = make_train(), 1 + (np.arange(N_TRAIN) % 2)
+    accuracies = {}
+    for name, weights in {"whole": counts, "half": counts * 0.5, "tenth": counts * 0.1}.items():
+        table.assign(w=weights).to_csv(train, index=False)
+        frontier = ["frontier", train, *FIT, "--points", "2", "--weight", "w", "-o", tmp_path / "out.csv"]
+        code, _, err = run(*frontier)
+        assert code == 0 and ("taken as numbers of people (360 in all)" in err) == (name == "whole")
+        accuracies[name] = pd.read_csv(tmp_path / "out.csv")["accuracy"].to_numpy()
+    np.testing.assert_allclose(accuracies["half"], accuracies["tenth"], atol=1e-6)
+
+
+def test_weights_are_those_of_the_python_interface(run, train, tmp_path):
+    pytest.importorskip("skops", reason="models are saved by skops")
+    counts = 1 + (np.arange(N_TRAIN) % 2)
+    make_train().assign(w=counts).to_csv(train, index=False)
+    assert run("fit", train, *FIT, "--weight", "w", "-o", tmp_path / "m.skops")[0] == 0
+    model, table = load_model(tmp_path / "m.skops"), read_codes(train)
+    X = table[list(model.feature_names_in_)]
+    weighted, unweighted = (
+        clone(model).fit(X, table["y"], sensitive_features=table["sex"], sample_weight=weight)
+        for weight in (counts, None)
+    )
+    np.testing.assert_allclose(model.predict_proba(X), weighted.predict_proba(X), atol=1e-9)
+    assert np.abs(model.predict_proba(X) - unweighted.predict_proba(X)).max() > 1e-3  # the weights matter
+
+
+def test_missing_groups(run, refuse, train, tmp_path):
+    table = make_train()
+    table.loc[:29, "sex"] = None
+    table.to_csv(train, index=False)
+    frontier = ["frontier", train, *FIT, "--points", "2", "-o", tmp_path / "out.csv"]
+    message = refuse(*frontier)
+    assert f"--group sex is missing in 30 of {N_TRAIN} rows" in message and "--missing group" in message
+    assert run(*frontier, "--missing", "group")[0] == 0
+
+
+def test_infeasible_constraints_exit_with_1(run, train, tmp_path, monkeypatch):
+    """Named criteria are always feasible, because a constant rule is fair: the error is simulated."""
+
+    def fail(self, X, y, **options):
+        raise InfeasibleError(["this", "that"], 0.1, 0.1)
+
+    monkeypatch.setattr(OptFairPost, "fit", fail)
+    code, _, err = run("frontier", train, *FIT, "-o", tmp_path / "out.csv")
+    assert code == 1 and "no rule satisfies all constraints" in err and os.listdir(tmp_path) == ["train.csv"]

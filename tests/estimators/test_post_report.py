@@ -1,0 +1,118 @@
+"""Check `OptFairPost.report`: of the rows fitted on, out of fold, and of labelled rows that are given."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from optfair import OptFairPost, metrics
+from tests.estimators.helpers import NEW, SEX, SEX_NEW, X_NEW, Y_NEW, N, X, Y, out_of_fold_z
+
+
+@pytest.fixture(scope="module")
+def small_group():
+    """Return (a fitted model, X, y, groups) where group "y" is a tenth of the rows."""
+    rng = np.random.default_rng(7)
+    a, y = rng.choice(["x", "y"], 500, p=[0.9, 0.1]), rng.integers(0, 2, 500)
+    X = rng.normal(size=(500, 2)) + np.column_stack([a == "x", y + (a == "x")])
+    y = np.array(["no", "yes"])[y]
+    model = OptFairPost(LogisticRegression(), criterion="eo", tolerance=0.02, cv=3, random_state=0)
+    return model.fit(X, y, sensitive_features=a), X, y, a
+
+
+# -- rows fitted on ------------------------------------------------------------------------------------------
+def test_the_report_of_the_rows_fitted_on(blind_post):
+    report = blind_post.report()
+    text = str(report)
+    for part in (
+        "OptFairPost, dp within 0.05 of overall, blind: 2 groups, 3 classes; 240 people fitted on, out of fold",
+        "Certificate (on z(x), the estimates of P(A, Y | X), out of fold)",
+        "upper bound",
+        "Prices (accuracy gained per unit of tolerance)",
+        "Price of determinism",
+        "With labels (largest gap of any group;",
+        "unconstrained, joint",
+        "fair rule",
+        "Constraints with labels: ",
+        "Took: models ",
+        "(3 model fits)",
+    ):
+        assert part in text
+    assert len(report.constraints) == 2 * 3
+    prices = blind_post.multipliers_.groupby("group")["multiplier"].apply(lambda s: s.abs().sum())
+    np.testing.assert_allclose(report.prices.set_index("group")["price"], prices)
+
+
+def test_the_rows_fitted_on_are_measured_out_of_fold(blind_post):
+    h = blind_post.rule_.predict_proba(out_of_fold_z(blind_post))
+    plain, fair = blind_post.report().measured
+    assert fair.accuracy == pytest.approx(h[np.arange(N), np.searchsorted(blind_post.classes_, Y)].mean())
+    assert fair.interval.value == pytest.approx(metrics.violation(Y, h, sensitive_features=SEX))
+    assert fair.interval.lower <= fair.interval.value <= fair.interval.upper
+    assert plain.interval.value > fair.interval.value
+
+
+def test_the_report_names_models_rules_and_small_groups(small_group):
+    model = small_group[0]
+    report = model.report()
+    text = str(report)
+    assert "eo within 0.02 of overall, blind: 2 groups, 2 classes; 500 people fitted on, out of fold" in text
+    assert f"({model.n_base_fits_} model fits)" in text and model.n_base_fits_ == 4
+    assert [one.name for one in report.measured] == ["unconstrained, joint", "fair rule"]
+    assert report.small["group"].tolist()[:2] == ["y", "y"]
+    assert report.rule is model.rule_
+
+
+def test_the_report_says_when_nothing_binds_and_which_cells_are_small(blind_post):
+    assert "Prices: no constraint binds; the rule costs nothing." in str(blind_post.with_tolerance(1.0).report())
+    small = str(blind_post.with_tolerance(0.01).report())
+    sizes = SEX.value_counts()
+    assert "Cells too small to judge: chance moves their rates by more than the tolerance (people): " in small
+    assert f"'f': {sizes['f']}" in small and f"'m': {sizes['m']}" in small
+
+
+# -- labelled rows that are given ----------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["blind_post", "aware_post", "undecided_post"])
+def test_the_report_on_labelled_rows(name, request):
+    model = request.getfixturevalue(name)
+    w = np.random.default_rng(0).random(N)
+    table = NEW[["x1", "x2", "sex"]] if name == "undecided_post" else X_NEW
+    groups = {} if name == "undecided_post" else {"sensitive_features": SEX_NEW}
+    report = model.report(table, Y_NEW, sample_weight=w, **groups)
+    assert f"{N} people given" in str(report) and "Took" not in str(report) and "Certificate" not in str(report)
+    measured = {one.name: one for one in report.measured}
+    assert list(measured) == ["unconstrained, joint", "decisions (hashed)", "fair rule"]
+    asked = groups if name == "aware_post" else {}
+    predictions = model.predict(table, **asked)
+    assert measured["decisions (hashed)"].accuracy == pytest.approx(np.average(predictions == Y_NEW, weights=w))
+    for label, prediction in (("decisions (hashed)", predictions), ("fair rule", model.predict_proba(table, **asked))):
+        expected = metrics.violation(Y_NEW, prediction, sensitive_features=SEX_NEW, sample_weight=w)
+        assert measured[label].interval.value == pytest.approx(expected)
+
+
+def test_the_report_on_other_rows_measures_their_predictions(small_group):
+    model, X, y, a = small_group
+    report = model.report(X[:300], y[:300], sensitive_features=a[:300])
+    accuracies = {one.name: one.accuracy for one in report.measured}
+    assert list(accuracies) == ["unconstrained, joint", "decisions (hashed)", "fair rule"]
+    assert accuracies["decisions (hashed)"] == pytest.approx(np.mean(model.predict(X[:300]) == y[:300]))
+    h = model.predict_proba(X[:300])
+    assert accuracies["fair rule"] == pytest.approx(h[np.arange(300), (y[:300] == "yes").astype(int)].mean())
+    assert "300 people given" in str(report)
+
+
+def test_keys_in_a_report_are_those_of_predict(undecided_post):
+    table, keys = NEW[["x1", "x2", "sex"]], np.arange(N)
+    decided = undecided_post.report(table, Y_NEW, keys=keys).measured[1]
+    assert decided.accuracy == pytest.approx(np.mean(undecided_post.predict(table, keys=keys) == Y_NEW))
+
+
+def test_the_report_refuses_what_predict_refuses(blind_post):
+    with pytest.raises(ValueError, match=r"^sensitive_features: missing"):
+        blind_post.report(X, Y)
+    with pytest.raises(ValueError, match=re.escape("y: 'z' is not in classes=['a', 'b', 'c']")):
+        blind_post.report(X, np.full(N, "z"), sensitive_features=SEX)
+    with pytest.raises(ValueError, match=r"^y: has 239 rows but X has 240"):
+        blind_post.report(X, Y[:-1], sensitive_features=SEX)
+    blind_post.report(X, Y, sensitive_features=SEX)  # a warning would be an error here

@@ -1,0 +1,110 @@
+"""Check the command line: wrong arguments are one line, before anything runs; and which pages go where."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.catalogue import EXPERIMENTS, read_experiment
+from experiments.command import main, page_files
+from experiments.ledger import exclusive
+
+for package in ("jinja2", "matplotlib", "torch"):
+    pytest.importorskip(package, reason="what the experiments need")
+
+WRONG = {
+    "experiment": (["nothing"], "nothing: there is no such experiment; there are frontiers, "),
+    "jobs": (["truth", "--jobs", "0"], "--jobs 0: must be at least 1."),
+    "limit": (["truth", "--limit", "0"], "--limit 0: must be "),
+    "no number": (["truth", "--limit", "nan"], "--limit nan: must be "),
+    "infinite": (["truth", "--limit", "inf"], "--limit inf: must be "),
+    "data": (["truth", "--data", "unknown"], "--data unknown: there is no such data; there are adult, "),
+    "families": (["truth", "--data", "unknown"], ", world-5x5, grow, "),
+    "other data": (["ablation", "--data", "adult"], "--data adult: is not among the data of ablation."),
+    "some other data": (["truth", "--data", "world-3x3", "--data", "adult"], "--data adult: is not among the data of "),
+    "page without ending": (["truth", "--page", "page"], "--page page: give the name of a file with an ending"),
+    "no lines": (["truth", "--only-page"], ": holds no lines of runs, *.jsonl."),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_one_line(name, tmp_path, capsys, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr("experiments.run.evaluate_all", fail)
+    arguments, message = WRONG[name]
+    assert main([*arguments, "--smoke", "--out", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("experiments: ") and message in printed and printed.count("\n") == 1
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_pages_that_cannot_be_written_are_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    def refusal(page):
+        assert main(["truth", "--smoke", "--out", str(tmp_path / "out"), "--page", str(page)]) == 2
+        assert not (tmp_path / "out").exists()
+        return capsys.readouterr().err
+
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "file").write_text("")
+    page = tmp_path / "folder.md"
+    assert refusal(page) == f"experiments: --page {page}: is a folder; give the name of a file.\n"
+    for page in (tmp_path / "file" / "page.md", tmp_path / "file.md", tmp_path / "file" / "deeper" / "page.md"):
+        message = f"needs a folder {tmp_path / 'file'}, and that is a file."
+        assert refusal(page) == f"experiments: --page {page}: {message}\n"
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    page = tmp_path / "new" / "page.md"
+    assert refusal(page) == f"experiments: --page {page}: the folder {tmp_path} cannot be written to.\n"
+
+
+def test_the_help_names_every_experiment(capsys):
+    assert main(["--help"]) == 0
+    assert f"one of {', '.join(EXPERIMENTS)} (default: all)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_folder_that_another_process_writes_to(tmp_path, capsys):
+    with exclusive(tmp_path / ".lock"):
+        assert main(["truth", "--smoke", "--out", str(tmp_path)]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"experiments: {tmp_path}: another `python -m experiments` is writing there")
+    assert printed.count("\n") == 1 and not list(tmp_path.glob("*.jsonl"))
+
+
+def test_folders_and_lines_that_cannot_be_read(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main(["truth", "--smoke", "--out", str(file)]) == 2
+    assert capsys.readouterr().err == f"experiments: --out {file}: is a file; must be a folder.\n"
+    (tmp_path / "truth.jsonl").write_text('{"run": {"da\n')
+    assert main(["truth", "--smoke", "--out", str(tmp_path)]) == 2
+    message = f"experiments: {tmp_path / 'truth.jsonl'}, line 1: is no line of a run; mend or remove it.\n"
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "torch"])
+def test_a_missing_package_is_named_before_anything_runs(package, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["truth", "--smoke", "--out", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr().err
+    assert f"needs {package}: pip install " in printed and printed.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fault_is_reported_as_one(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("experiments.command.run", lambda arguments: 1 / 0)
+    assert main(["--out", str(tmp_path)]) == 3
+    assert (
+        "ZeroDivisionError" in (printed := capsys.readouterr().err) and "this is a fault of the experiments" in printed
+    )
+
+
+def test_the_first_page_goes_where_it_is_asked_for_and_the_others_beside_it():
+    everything = [read_experiment(name) for name in EXPERIMENTS]
+    files = page_files(everything, Path("out"), None)
+    assert files == {
+        name: Path("out") / f"{name}.md" for name in ("results", "baselines", "calibration", "inprocessing")
+    }
+    files = page_files(everything, Path("out"), "docs/first.md")
+    assert files["results"] == Path("docs/first.md") and files["baselines"] == Path("docs/baselines.md")
+    assert page_files([read_experiment("labels")], Path("out"), "a/b.md") == {"calibration": Path("a/b.md")}

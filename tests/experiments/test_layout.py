@@ -1,0 +1,98 @@
+"""Check the shape of experiments/: imports point one way, extras only by need_extra, nothing of it in the wheel."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import experiments
+import optfair
+
+SOURCE = Path(experiments.__file__).parent
+# A module may import what stands before it. Several on one line do not know each other.
+LAYERS = [
+    ["areas", "ledger", "data_plan"],
+    ["catalogue"],
+    ["plan"],
+    ["features", "base_models"],
+    ["splits"],
+    ["evaluate"],
+    ["pool"],
+    ["run"],
+    ["page"],
+    ["command", "timings"],
+    ["__main__"],
+]
+INSIDE = {
+    "page": [
+        ["results", "templates"],
+        ["tables", "panels"],
+        ["captions", "figures", "lookups"],
+        ["page", "frontiers", "paper", "extensions", "provenance"],
+        ["comparisons"],
+        ["write"],
+    ],
+    "timings": [
+        ["clock", "internals", "adult"],
+        ["solver", "baselines", "adult_post", "adult_in", "warm_start", "images"],
+        ["__main__"],
+    ],
+}
+EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm", "jinja2"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def module_name(path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path):
+    """Return full names of all imports of a file, also those inside functions."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            names.append(node.module)
+    return names
+
+
+def rank(name, layers):
+    return {module: depth for depth, layer in enumerate(layers) for module in layer}[name]
+
+
+def test_every_module_has_its_place():
+    top = {module_name(path).split(".")[0] for path in MODULES} - {""}
+    assert top == {module for layer in LAYERS for module in layer}
+    for package, layers in INSIDE.items():
+        files = {path.stem for path in (SOURCE / package).glob("*.py")} - {"__init__"}
+        assert files == {module for layer in layers for module in layer}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_point_one_way_and_extras_are_not_imported_by_statements(path):
+    place = module_name(path).split(".")
+    for name in imports(path):
+        package, *other = name.split(".")
+        assert package not in EXTRAS, f"{path.name} imports {name}; use need_extra"
+        if package == "optfair" and other[:1] == ["dual"]:
+            assert place == ["timings", "internals"], "the one module that reaches into optfair.dual"
+        if package == "experiments" and place != [""]:
+            depth = 0 if place[0] != other[0] else 1
+            layers = INSIDE[place[0]] if depth else LAYERS
+            assert rank(other[depth], layers) < rank(place[depth], layers), f"{'.'.join(place)} imports {name}"
+
+
+def test_the_package_does_not_know_the_experiments():
+    for path in Path(optfair.__file__).parent.rglob("*.py"):
+        assert "experiments" not in {name.split(".")[0] for name in imports(path)}, path
+
+
+def test_the_wheel_has_no_experiments():
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text("utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/optfair"]
+    extra = " ".join(project["project"]["optional-dependencies"]["experiments"])
+    assert all(word in extra for word in ("jinja2", "lightgbm", "plot", "parquet", "torch"))

@@ -1,0 +1,100 @@
+"""Test the secret keys of hashed decisions: kept apart, readable by the owner only, never taken for another one."""
+
+import json
+import os
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import optfair
+from optfair import RuleFileError, load_rule
+from tests.rule.helpers import assert_same
+
+
+def test_the_key_is_kept_apart(rule, path):
+    beside = path.with_name("rule.json.key")
+    fingerprint, key = beside.read_text().split()
+    assert bytes.fromhex(key) == rule.key and fingerprint not in key
+    assert rule.key.hex() not in path.read_text()
+    assert json.loads(path.read_text())["rule"]["key"] == fingerprint  # tells whose key it is, and nothing of it
+    if os.name == "posix":
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.stat().st_mode) & 0o400
+
+
+def test_the_key_is_never_readable_by_others_while_it_is_written(rule, tmp_path, monkeypatch):
+    moves, real = [], os.replace
+
+    def spy(source, target):
+        moves.append((str(target), stat.S_IMODE(os.stat(source).st_mode)))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", spy)
+    old = os.umask(0)
+    try:
+        rule.save(tmp_path / "rule.json")
+    finally:
+        os.umask(old)
+    modes = {mode for target, mode in moves if target.endswith(".key")}
+    assert modes == {0o600} and len(moves) > 1
+
+
+def test_without_the_key_only_hashed_decisions_are_lost(rule, Z, path):
+    path.with_name("rule.json.key").unlink()
+    copy = load_rule(path)
+    assert copy.key is None
+    np.testing.assert_array_equal(copy.predict_proba(Z), rule.predict_proba(Z))
+    np.testing.assert_array_equal(copy.predict(Z, decision="argmax"), rule.predict(Z, decision="argmax"))
+    sampled = copy.predict(Z, decision="sampled", random_state=0)
+    np.testing.assert_array_equal(sampled, rule.predict(Z, decision="sampled", random_state=0))
+    with pytest.raises(ValueError, match="loaded without its key"):
+        copy.predict(Z)
+    np.testing.assert_array_equal(load_rule(path, key=rule.key).predict(Z), rule.predict(Z))
+    assert_same(replace(rule, key=None), copy)
+
+
+def test_a_given_key_comes_before_the_one_beside(rule, path):
+    path.with_name("rule.json.key").write_bytes(b"damaged")
+    assert load_rule(path, key=rule.key).key == rule.key
+
+
+@pytest.mark.parametrize("content", [b"", b"xyz", b"abcd", b"\xff" * 32, b"00" * 31])
+def test_a_damaged_key(path, content):
+    path.with_name("rule.json.key").write_bytes(content)
+    with pytest.raises(RuleFileError, match=r"key.*\.$"):
+        load_rule(path)
+
+
+def test_the_key_of_another_rule_is_not_taken(Z, path):
+    other = path.with_name("other.json")
+    optfair.solve(Z, "dp", 0.2, random_state=9, n_jobs=1).save(other)
+    other.with_name("other.json.key").replace(path.with_name("rule.json.key"))
+    with pytest.raises(
+        RuleFileError, match=r"^rule\.json\.key: not the 32-byte key that was written with this rule\.$"
+    ):
+        load_rule(path)
+
+
+def test_only_its_own_key_opens_a_rule(Z, tmp_path):
+    path = tmp_path / "rule.json"
+    rule, other = (optfair.solve(Z, "eo", 0.01, n_jobs=1) for _ in range(2))  # the keys are fresh
+    rule.save(path)
+    with pytest.raises(RuleFileError, match="not the 32-byte key"):
+        load_rule(path, key=other.key)
+    text = (tmp_path / "rule.json.key").read_text()
+    (tmp_path / "rule.json.key").unlink()
+    for key in (rule.key, text, f"{text}0123456789abcdef {other.key.hex()}\n"):
+        assert load_rule(path, key=key).key == rule.key
+
+
+@pytest.mark.parametrize("key", [b"short", "0" * 32, 7, bytes(range(32))])
+def test_a_wrong_key(path, key):
+    with pytest.raises(RuleFileError, match=r"^key: not the 32-byte key that was written with this rule\.$"):
+        load_rule(path, key=key)
+
+
+def test_a_rule_without_key_does_not_inherit_another_ones(rule, path):
+    replace(rule, key=None).save(path)
+    assert load_rule(path).key is None
