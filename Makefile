@@ -51,7 +51,7 @@ format: .venv/.installed  ## format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-experiments: .venv/.installed  ## run what is missing of the experiments and write their pages; a day ($$OPTFAIR_DATA)
+experiments: .venv/.installed  ## run what is missing of the experiments and write their pages; a day, and needs OPTFAIR_DATA
 	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/results.md --jobs 2
 
 timings: .venv/.installed  ## measure seconds: all timings, or one, as in make timings NAME=solver

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,13 @@ from sklearn.preprocessing import StandardScaler
 from optfair.errors import need_extra
 
 CALLER = "python -m experiments"
+PACKAGES = {"logistic": "sklearn", "boosted": "lightgbm"}  # of models by their names; networks are of torch
 MAX_MODELS = 256  # in memory; a factored posterior of 16 classes has 17 in each fold
+
+
+def need_package(settings: Mapping[str, Any]) -> ModuleType:
+    """Import and return the package that has the model of these settings, or say which extra brings it."""
+    return need_extra(PACKAGES.get(settings.get("estimator", ""), "torch"), CALLER)
 
 
 def base_model(settings: Mapping[str, Any], seed: int | None, *, images: bool = False) -> Any:
@@ -25,13 +32,11 @@ def base_model(settings: Mapping[str, Any], seed: int | None, *, images: bool = 
 
     Features are standardised for networks and logistic regression; images are normalised already.
     """
-    name = settings.get("estimator")
+    name, package = settings.get("estimator"), need_package(settings)
     if name == "logistic":
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
     if name == "boosted":
-        lightgbm = need_extra("lightgbm", CALLER)
-        return lightgbm.LGBMClassifier(n_estimators=60, num_leaves=15, learning_rate=0.1, n_jobs=2, verbose=-1)
-    need_extra("torch", CALLER)
+        return package.LGBMClassifier(n_estimators=60, num_leaves=15, learning_rate=0.1, n_jobs=2, verbose=-1)
     from optfair.nn import TorchClassifier
 
     options: dict[str, Any] = dict(settings) | ({} if seed is None else {"random_state": seed})

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from experiments.base_models import need_package
 from experiments.catalogue import EXPERIMENTS, PAGES, Experiment, read_experiment
 from experiments.ledger import Ledger
 from experiments.page.write import draft_page
@@ -42,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, metavar="N", help="number of processes (default: %(default)s)")
     add("--smoke", action="store_true", help="make everything tiny: it takes minutes, and the numbers mean nothing")
     add("--data", metavar="NAME", action="append", help="use only these data: adult, enem, …; repeat it")
-    limit = "of one run, which is stopped then and reported as not finished (default: %(default)s)"
+    limit = "stop a run after so many seconds, and report it as not finished (default: %(default)s)"
     add("--limit", type=float, default=3600, metavar="SECONDS", help=limit)
     return parser
 
@@ -97,7 +98,7 @@ def run(arguments: Namespace) -> list[Path]:
             raise ValueError(f"{folder}: holds no lines of runs, *.jsonl.")
         plan = Plan(Ledger(folder).lines, finished=True, smoke=smoke, only=only)
     else:
-        need_extra("torch", COMMAND)
+        _check_packages(experiments, only, smoke=smoke)
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads do not spin
         with _ending_workers():
             plan = run_all(
@@ -139,6 +140,14 @@ def _check_data(only: Sequence[str], experiments: Sequence[Experiment], *, smoke
 
 def _has_settings(experiment: Experiment, only: tuple[str, ...], *, smoke: bool) -> bool:
     return next(Plan({}, smoke=smoke, only=only).settings(experiment), None) is not None
+
+
+def _check_packages(experiments: Sequence[Experiment], only: tuple[str, ...], *, smoke: bool) -> None:
+    """Check now, not at the first run that needs one."""
+    need_extra("torch", COMMAND)  # every worker has it
+    plan = Plan({}, smoke=smoke, only=only)
+    for data in {setting.data for experiment in experiments for setting in plan.settings(experiment)}:
+        need_package(plan.data[data].model or {})
 
 
 def _check_page(page: Path) -> None:

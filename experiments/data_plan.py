@@ -18,8 +18,8 @@ class DataPlan:
     """A table of data.toml.
 
     sources : arguments of `load`, the original first. synthetic : arguments of `make_fair_classification`.
-    model : settings of the network, or of a scikit-learn model by its name (`evaluate.base_model`); None: that of the
-    class. truth : score also by the true posteriors. tuned : whether trials choose settings; tuned_on : the data whose
+    model : settings of the network, or the name of another (`base_models.base_model`); None: that of the class.
+    truth : score also by the true posteriors. tuned : whether trials choose settings; tuned_on : the data whose
     trials choose. features_of : the data whose network, frozen, gives the features. trials : instead of the methods'.
     split : "authors" (that of the paper's code) or "random". rows : a random sample of so many. arrays : X is an array
     of doubles instead of a table of singles. expected : score the probabilities instead of predictions.

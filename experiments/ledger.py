@@ -18,6 +18,20 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+# What a line says of its run, in this order. "people" holds the arguments that load the data.
+RUN_TYPES: dict[str, Any] = {
+    "data": str,
+    "source": str,
+    "people": dict,
+    "method": str,
+    "criterion": str,
+    "value": float | int | None,
+    "seed": int,
+    "part": str,
+    "rows": int | None,
+    "options": dict,
+}
+
 
 @contextmanager
 def exclusive(file: Path, *, wait: bool = True) -> Iterator[None]:
@@ -31,6 +45,18 @@ def exclusive(file: Path, *, wait: bool = True) -> Iterator[None]:
 def fit_seconds(line: Mapping[str, Any]) -> float:
     """Return the wall-clock seconds until a run was fitted or stopped; 0 where the line does not say."""
     return float(line.get("wall_seconds", line.get("seconds", line.get("limit", 0.0))))
+
+
+def is_line(line: Any) -> bool:
+    """Tell whether a line has all that fixes a run, and its scores or why there are none."""
+    run = line.get("run") if isinstance(line, dict) else None
+    return (
+        isinstance(run, dict)
+        and run.keys() == RUN_TYPES.keys()
+        and all(isinstance(run[key], kind) for key, kind in RUN_TYPES.items())
+        and (isinstance(line.get("scores"), dict) or isinstance(line.get("error"), str))
+        and isinstance(line.get("limit", 0.0), float | int)
+    )
 
 
 class Ledger:
@@ -47,9 +73,12 @@ class Ledger:
                     continue
                 try:
                     texts.append(content.decode())
-                    self._keep(json.loads(texts[-1]))
-                except (ValueError, KeyError, TypeError):
-                    raise DataFileError(f"{file}, line {number}: is no line of a run; mend or remove it.") from None
+                    line = json.loads(texts[-1])
+                except ValueError:
+                    line = None
+                if not is_line(line):
+                    raise DataFileError(f"{file}, line {number}: is no line of a run; mend or remove it.")
+                self._keep(line)
 
     def _keep(self, line: dict[str, Any]) -> None:
         """Keep the line of a run; one that was stopped does not replace one that was finished elsewhere."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 from experiments.areas import area
 from experiments.catalogue import Experiment, MethodPlan, read_data, read_methods
 from experiments.data_plan import SYNTHETIC, DataPlan, available_source
+from experiments.ledger import RUN_TYPES
 from optfair.baselines.registry import Method
 
 # Trials are compared by these criteria, at the second and the fourth value of the knob's grid: a single point would
@@ -25,19 +26,7 @@ NO_BOUND = 1.0  # a tolerance that no rule exceeds
 # What --smoke does to everything: a run takes seconds, and its results mean nothing.
 SMOKE_ROWS, SMOKE_EPOCHS, SMOKE_ROUNDS = 800, 2, 3
 SMOKE_MODEL = {"module": "linear"}  # where a class would take its own, larger model
-# Keys of a run in its line. "people" holds the arguments that load the data.
-RUN_KEYS = {
-    "data": "data",
-    "source": "source",
-    "people": "load_arguments",
-    "method": "method",
-    "criterion": "criterion",
-    "value": "value",
-    "seed": "seed",
-    "part": "part",
-    "rows": "rows",
-    "options": "options",
-}
+RUN_KEYS = {key: "load_arguments" if key == "people" else key for key in RUN_TYPES}  # keys of a line to attributes
 
 
 class TrialsNeeded(Exception):
@@ -126,7 +115,7 @@ class Plan:
         for name, plan in self.data.items():
             candidates = [*(str(source["name"]) for source in plan.sources), SYNTHETIC]
             used = [source for source in candidates if (name, source) in pairs]
-            sources |= {name: used[0]} if used else {}
+            sources[name] = (used or candidates)[0]  # of the original, where no line says: its runs have no line
         return sources
 
     # -- the runs of an experiment -------------------------------------------------------------------------

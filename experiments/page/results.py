@@ -106,10 +106,10 @@ class Results:
         try:
             runs = self.plan.runs(experiment)
         except TrialsNeeded as needed:
-            raise self._missing(needed.runs, experiment.name, "trials") from None
+            raise self._missing(needed.runs, experiment.name, "trial") from None
         missing = [run for run in runs if run.key not in self.plan.lines]
         if missing:
-            raise self._missing(missing, experiment.name, "runs")
+            raise self._missing(missing, experiment.name, "run")
         cells = {}
         for setting in self.plan.settings(experiment):
             cell = self._cell(setting)
@@ -122,9 +122,11 @@ class Results:
         return Cell(*setting, tuple(lines), "expected" if data.expected else "answers")
 
     def _missing(self, runs: Sequence[Run], experiment: str, word: str) -> MissingRuns:
+        first, command = described(runs[0]), f"`{self.made_by(experiment)}`"
+        if len(runs) == 1:
+            return MissingRuns(f"{experiment}: 1 {word} has no line, {first}; {command} makes it.")
         return MissingRuns(
-            f"{experiment}: {len(runs)} {word} have no line, the first of them {described(runs[0])}; "
-            f"`{self.made_by(experiment)}` makes them."
+            f"{experiment}: {len(runs)} {word}s have no line, the first of them {first}; {command} makes them."
         )
 
     @property

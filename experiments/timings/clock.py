@@ -1,4 +1,4 @@
-"""Measure seconds and memory of a call, and make synthetic posteriors."""
+"""Measure seconds and memory of a call, hold libraries to one thread, and make synthetic posteriors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import ctypes
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 
 def best_seconds(function: Callable[[], Any], repeat: int) -> tuple[float, Any]:
@@ -21,6 +23,24 @@ def best_seconds(function: Callable[[], Any], repeat: int) -> tuple[float, Any]:
         result = function()
         times.append(time.perf_counter() - start)
     return min(times), result
+
+
+@contextmanager
+def one_thread(torch: Any = None) -> Iterator[None]:
+    """Hold BLAS and OpenMP to one thread, and torch where it is given, and print so.
+
+    For processor seconds: threads that wait for each other spin, and would be counted.
+    """
+    print(f"processor seconds; BLAS{' and torch have' if torch else ' has'} one thread")
+    before = torch and torch.get_num_threads()
+    with threadpool_limits(1):
+        try:
+            if torch:
+                torch.set_num_threads(1)
+            yield
+        finally:
+            if torch:
+                torch.set_num_threads(before)
 
 
 def peak_memory(function: Callable[[], object]) -> float:

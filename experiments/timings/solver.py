@@ -18,6 +18,7 @@ import optfair
 from experiments.timings.clock import best_seconds, peak_memory, synthetic_posteriors
 from experiments.timings.internals import SmoothDual, exact_optimum, n_threads
 from optfair import Constraint
+from optfair.errors import DataFileError
 
 TEMPERATURES = (0.02, 0.005, "auto")
 
@@ -33,8 +34,7 @@ def run(*, small: bool, repeat: int) -> None:
         _solve(Z, "eo", tau, read, 1)
     folder = os.environ.get("OPTFAIR_DATA")
     if folder is None:
-        print("\nACS: set OPTFAIR_DATA to the folder with the data.")
-        return
+        raise DataFileError("the rows of ACS are missing: set OPTFAIR_DATA to the folder with the data.")
     for name, Z in acs_education(Path(folder)).items():
         Z = Z[::shrink]
         read = _header(f"{name} {Z.shape}, float32, {Z.nbytes / 1e6:.0f} MB", Z)

@@ -1,7 +1,7 @@
 """LinearPost against the program of its authors, solved by HiGHS in their form, and against the centre program."""
 
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -153,8 +153,11 @@ def dual_bound(model):
 
 @pytest.mark.parametrize(
     ("Z", "alpha"),
-    [(lambda: blind(0, 500, 2, 3), 0.02), pytest.param(lambda: adult_posterior(), 0.015, marks=pytest.mark.slow)],
-    ids=["random", "adult"],
+    [
+        *((partial(blind, seed, 500, 2, 3), 0.02) for seed in range(3)),
+        pytest.param(lambda: adult_posterior(), 0.015, marks=pytest.mark.slow),
+    ],
+    ids=["random 0", "random 1", "random 2", "adult"],
 )
 def test_two_groups_and_the_centre(Z, alpha):
     """With two groups the distance of parity from the centre is max ω times the gap, so both programs are one."""

@@ -124,7 +124,7 @@ DAMAGED = {
     "twice.csv": ("race,truth,truth,answer\nA,high,low,low\n", "column 'truth' occurs 2 times"),
     "latin.csv": ("race,truth,answer\nÁ,high,low\n".encode("latin-1"), "is not encoded in utf-8; give its encoding"),
     "binary.csv": (bytes(range(128, 256)) * 20, "is not encoded in utf-8"),
-    "all-bytes.csv": (bytes(range(256)) * 20, ""),
+    "all-bytes.csv": (bytes(range(256)) * 20, "--label truth: there is no such column"),  # of its header
     "people.txt": ("race,truth,answer\nA,high,low\n", "the name of a table must end in"),
     "people.csv.gz": ("race,truth,answer\nA,high,low\n", "cannot be read as CSV"),
     "other.csv": ("race,truth\nA,high\n", "--prediction answer: there is no such column"),

@@ -30,7 +30,7 @@ OPTIONS = {
     "seed": (["--seed", "-1"], "--seed -1: must be a whole number"),
     "test file": (["--test", "absent.csv"], "absent.csv: there is no such file"),
     "output folder": (["-o", "absent/out.csv"], "the folder absent does not exist; create it first"),
-    "output is a folder": (["-o", "."], ""),
+    "output is a folder": (["-o", "."], "optfair frontier: .: the name of a table must end in .csv"),
     "output ending": (["-o", "out.xlsx"], "out.xlsx: the name of a table must end in .csv"),
     "output is the input": (["-o", "train.csv"], "train.csv: is also an input file"),
     "oae has no outcomes": (["--criterion", "oae", "--outcome", "lo"], "overall accuracy equality speaks of all"),

@@ -106,9 +106,9 @@ def test_a_sample_and_its_rows(adult):
         ({"name": "celeba", "sensitive": ("sex", "Male")}, "must be different attributes"),
         ({"name": "celeba", "sensitive": "Smiling"}, "must be different attributes"),
         ({"name": "celeba", "labels": ("Smile",)}, r"labels=\('Smile',\): must be one or several, each once, of 5_o"),
-        ({"rows": 0}, "rows=0: must be a whole number of at least 1, or None for all."),
+        ({"rows": 0}, "rows=0: must be an integer >= 1, or None for all."),
         ({"rows": True}, "rows=True: must be"),
-        ({"random_state": "x"}, "random_state='x': must be a seed, a generator of numpy, or None."),
+        ({"random_state": "x"}, "random_state='x': must be None, an integer >= 0, or a NumPy generator."),
     ],
 )
 def test_wrong_arguments(options, message):

@@ -42,7 +42,7 @@ def test_the_prior_is_the_weighted_mean(small_blocks):
     for dtype, weight in ((np.float32, WEIGHT), (np.float64, None), (np.float16, WEIGHT)):
         Z = blind(2, N, dtype=dtype)
         prior = check_posterior(Z, sample_weight=weight, n_jobs=2).prior
-        mean = np.average(as_rows(Z).astype(float).reshape(Z.shape), axis=0, weights=weight)
+        mean = np.average(Z.astype(float), axis=0, weights=weight)
         np.testing.assert_allclose(prior, mean, atol=1e-14)
 
 

@@ -3,12 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from optfair import OptFairWarning
+from optfair.estimators.base import clone_keeping_prefit
 from tests.estimators.helpers import (
     FRAME,
     NEW,
@@ -161,7 +164,7 @@ def test_groups_are_given_once():
 
 def test_only_an_aware_classifier_takes_groups_at_prediction(blind_post, aware_post):
     assert_error(
-        "sensitive_features: a blind rule does not use it; leave it out, or fit with 'aware'.",
+        "sensitive_features: a blind rule does not use it; leave it out, or fit with awareness='aware'.",
         blind_post.predict,
         X,
         sensitive_features=SEX,
@@ -172,6 +175,17 @@ def test_only_an_aware_classifier_takes_groups_at_prediction(blind_post, aware_p
 
 def test_a_blind_classifier_may_be_scored_with_groups(blind_post):
     assert blind_post.score(X_NEW, Y_NEW, sensitive_features=SEX_NEW) == blind_post.score(X_NEW, Y_NEW)
+
+
+def test_groups_that_a_function_finds_have_row_labels_of_their_own():
+    """Rows are matched by position; only what is given to `fit` is compared with the labels of X."""
+    order = np.random.default_rng(0).permutation(N)
+    shuffled, y = X.iloc[order], Y[order]
+    found = make_post(sensitive_features=lambda X: pd.Series(SEX.to_numpy()[order])).fit(shuffled, y)
+    given = make_post().fit(shuffled, y, sensitive_features=SEX.to_numpy()[order])
+    np.testing.assert_array_equal(found.rule_.weights, given.rule_.weights)
+    with pytest.raises(ValueError, match="sensitive_features: has the row labels of X in another order"):
+        make_post().fit(shuffled, y, sensitive_features=SEX)
 
 
 def test_one_group_is_a_warning():
@@ -305,3 +319,24 @@ def test_numbers_of_rows_are_checked_at_prediction(aware_post, blind_post):
 def test_nothing_can_be_asked_before_fit(ask):
     with pytest.raises(NotFittedError):
         ask(make_post())
+
+
+# -- clones ---------------------------------------------------------------------------------------------------
+class Holder(BaseEstimator):
+    """A classifier with a base estimator that may be fitted."""
+
+    def __init__(self, estimator=None, cv=5):
+        self.estimator = estimator
+        self.cv = cv
+
+    def __sklearn_clone__(self):
+        return clone_keeping_prefit(self)
+
+
+def test_clones_share_a_fitted_base_estimator_and_copy_others():
+    model = LogisticRegression()
+    assert clone(Holder(model, "prefit")).estimator is model
+    frozen = FrozenEstimator(model)
+    assert clone(Holder(frozen)).estimator is frozen and clone(Holder(len)).estimator is len
+    copy = clone(Holder(model, 3)).estimator
+    assert copy is not model and isinstance(copy, LogisticRegression)

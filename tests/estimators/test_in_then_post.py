@@ -297,3 +297,9 @@ def test_parameters_and_clone():
     model = both()
     assert clone(model).get_params(deep=False).keys() == model.get_params(deep=False).keys()
     assert model.set_params(in_processing__estimator__C=0.1).in_processing.estimator.C == 0.1
+
+
+def test_one_group_is_warned_about_by_each_of_the_two_parts():
+    with pytest.warns(OptFairWarning) as caught:
+        short().fit(X, Y, sensitive_features=np.full(len(Y), "f"))
+    assert sum("there is one group" in str(warning.message) for warning in caught) == 2

@@ -7,7 +7,7 @@ import pytest
 import optfair
 from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
 from optfair.errors import OptFairWarning
-from optfair.estimators.report import make_report, normalised, prices, small_cells
+from optfair.estimators.report import make_report, normalise_rows, prices, small_cells
 from optfair.metrics.counts import count_codes
 from tests.problems import blind, confusion, costs, gaps, linear_program, linear_rows
 
@@ -34,7 +34,7 @@ def reported(constraints, weight=None, facts=None, **options):
     Z, group, y = labelled()
     names = {"groups": GROUPS, "classes": CLASSES}
     rule = optfair.solve(Z, constraints, random_state=0, sample_weight=weight, **names, **options)
-    predictions = {"plain model": Z.sum(axis=1).argmax(axis=1), "fair rule": normalised(rule.predict_proba(Z))}
+    predictions = {"plain model": Z.sum(axis=1).argmax(axis=1), "fair rule": normalise_rows(rule.predict_proba(Z))}
     counts = count(rule, group, y, predictions, weight)
     facts = FITTING | {"n_people": N} if facts is None else facts
     return make_report("title", rule, constraints, counts, **facts), Z, group, y, rule
@@ -125,7 +125,7 @@ def test_cells_without_rows_are_one_warning():
     constraints = [Constraint("eo", 0.05)]
     rule = optfair.solve(Z, constraints, groups=GROUPS, classes=CLASSES)
     present = (group != 2) | (y != 1)
-    h = normalised(rule.predict_proba(Z[present]))
+    h = normalise_rows(rule.predict_proba(Z[present]))
     counts = count(rule, group[present], y[present], {"plain model": h, "fair rule": h})
     with pytest.warns(OptFairWarning, match="group 'c' against overall, given 'mid'") as caught:
         report = make_report("title", rule, constraints, counts)
@@ -140,7 +140,7 @@ def test_one_group_is_compared_with_itself():
     Z, y = rng.dirichlet(np.ones(M), (200, 1)), rng.integers(0, M, 200)
     constraints = [Constraint("eo", 0.05)]
     rule = optfair.solve(Z, constraints)
-    counts = count(rule, np.zeros(200, int), y, {"fair rule": normalised(rule.predict_proba(Z))})
+    counts = count(rule, np.zeros(200, int), y, {"fair rule": normalise_rows(rule.predict_proba(Z))})
     report = make_report("title", rule, constraints, counts, **FITTING)
     np.testing.assert_allclose(report.constraints["value"], 0, atol=1e-12)
     assert report.measured[0].interval.value == pytest.approx(0)
@@ -230,7 +230,7 @@ def test_a_note_says_where_labels_and_posteriors_disagree():
     Z, group, y = labelled()
     constraints = [Constraint("dp", 0.05)]
     rule = optfair.solve(Z, constraints, groups=GROUPS, classes=CLASSES)
-    counts = count(rule, group, y, {"fair rule": normalised(rule.predict_proba(Z))})
+    counts = count(rule, group, y, {"fair rule": normalise_rows(rule.predict_proba(Z))})
     observed = make_report("title", rule, constraints, counts, **FITTING).measured[-1].accuracy
     difference = abs(rule.certificate.accuracy - observed)
     limit = 9 * observed * (1 - observed) / difference**2  # rows at which it is three standard errors

@@ -1,5 +1,7 @@
 """Check the command line: wrong arguments are one line, before anything runs; and which pages go where."""
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -82,13 +84,49 @@ def test_folders_and_lines_that_cannot_be_read(tmp_path, capsys):
     assert capsys.readouterr().err == message
 
 
-@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "torch"])
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "torch", "lightgbm"])
 def test_a_missing_package_is_named_before_anything_runs(package, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    assert main(["truth", "--smoke", "--out", str(tmp_path / "out")]) == 2
+    name = "labels" if package == "lightgbm" else "truth"
+    assert main([name, "--smoke", "--out", str(tmp_path / "out")]) == 2
     printed = capsys.readouterr().err
     assert f"needs {package}: pip install " in printed and printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["truth"], ["labels", "--data", "enem-logistic"], ["labels", "--data", "enem-boosted", "--only-page"]]
+)
+def test_boosted_trees_are_needed_where_they_are_trained_only(arguments, tmp_path, capsys, monkeypatch):
+    def begin(*_, **__):
+        raise ValueError("it has begun")
+
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    monkeypatch.setattr("experiments.command.run_all", begin)
+    monkeypatch.setattr("experiments.command.Ledger", begin)
+    (tmp_path / "labels.jsonl").write_text("")
+    assert main([*arguments, "--smoke", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "experiments: it has begun\n"
+
+
+def test_pages_of_lines_that_lack_some_data_name_the_runs_and_not_the_data(no_data, adult_plan, tmp_path, capsys):
+    lines = "".join(f"{json.dumps(line)}\n" for line in adult_plan.lines.values())
+    (tmp_path / "frontiers.jsonl").write_text(lines)
+    page = ["frontiers", "--only-page", "--out", str(tmp_path)]
+    for more in (["--data", "adult", "--data", "enem"], []):
+        assert main([*page, *more]) == 2
+        words = r"\d+ trials have no line, the first of them ERM on enem, dp, seed 1 .* makes them"
+        assert re.fullmatch(rf"experiments: frontiers: {words}\.\n", capsys.readouterr().err)
+    assert main([*page, "--data", "adult"]) == 0
+
+
+@pytest.mark.parametrize("line", ['{"run": {}}', '{"run": "x"}', '{"run": {"data": "adult"}, "scores": {}}'])
+@pytest.mark.parametrize("more", [["--only-page"], []])
+def test_lines_that_are_none_are_refused(line, more, tmp_path, capsys):
+    file = tmp_path / "truth.jsonl"
+    file.write_text(f"{line}\n")
+    assert main(["truth", "--smoke", "--out", str(tmp_path), *more]) == 2
+    assert capsys.readouterr().err == f"experiments: {file}, line 1: is no line of a run; mend or remove it.\n"
 
 
 def test_a_fault_is_reported_as_one(tmp_path, capsys, monkeypatch):

@@ -56,7 +56,7 @@ def imports(path):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: relative import"
-            names.append(node.module)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]  # the name may be a module
     return names
 
 
@@ -84,6 +84,28 @@ def test_imports_point_one_way_and_extras_are_not_imported_by_statements(path):
             depth = 0 if place[0] != other[0] else 1
             layers = INSIDE[place[0]] if depth else LAYERS
             assert rank(other[depth], layers) < rank(place[depth], layers), f"{'.'.join(place)} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("plan.py", "from experiments import evaluate"),
+        ("plan.py", "from experiments.run import run_all"),
+        ("page/tables.py", "from experiments.page import write"),
+        ("timings/solver.py", "def f():\n    from optfair import dual"),
+        ("timings/solver.py", "from optfair.dual.solver import DualSolver"),
+        ("page/figures.py", "def f():\n    from matplotlib import pyplot"),
+    ],
+)
+def test_the_checks_can_fail(place, text, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    wrong = tmp_path / place
+    wrong.parent.mkdir(exist_ok=True)
+    wrong.write_text(text)
+    with pytest.raises(AssertionError):
+        test_imports_point_one_way_and_extras_are_not_imported_by_statements(wrong)
+    wrong.write_text("from experiments.areas import area\nfrom optfair import metrics\n")
+    test_imports_point_one_way_and_extras_are_not_imported_by_statements(wrong)
 
 
 def test_the_package_does_not_know_the_experiments():

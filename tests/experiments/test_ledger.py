@@ -2,9 +2,11 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,15 @@ def test_lines_of_all_files_are_read(tmp_path):
     assert (tmp_path / "a.jsonl").read_bytes().startswith(before) and len(Ledger(tmp_path).lines) == 5
 
 
+RUN = runs(1)[0]
+
+
+def changed(**values):
+    """Return a line whose run has other values, or lacks what is None."""
+    run = {name: value for name, value in (RUN.as_dict() | values).items() if values.get(name, 0) is not None}
+    return json.dumps(constant_line(RUN) | {"run": run}).encode()
+
+
 TORN = {
     "torn": b'{"run": {"data": "ad',
     "garbage": b"hello",
@@ -42,6 +53,15 @@ TORN = {
     "a list": b"[1]",
     "zeros": bytes(40),
     "no text": b'{"run": "\xff\xfe"}',
+    "an empty run": b'{"run": {}, "scores": {}}',
+    "a run that is text": b'{"run": "x", "scores": {}}',
+    "a run that is a list": b'{"run": [1], "scores": {}}',
+    "a run without data": changed(data=None),
+    "a run with more": changed(colour="red"),
+    "data that are a list": changed(data=["adult"]),
+    "a seed that is text": changed(seed="1"),
+    "neither scores nor error": json.dumps({"run": RUN.as_dict()}).encode(),
+    "a limit that is text": json.dumps({"run": RUN.as_dict(), "error": "stopped", "limit": "1"}).encode(),
 }
 
 
@@ -85,14 +105,14 @@ from pathlib import Path
 from experiments.ledger import Ledger
 ledger = Ledger(Path({folder!r}))
 for number in range(100_000):
-    ledger.add("x", {{"run": {{"seed": number}}, "text": "x" * 300}})
+    ledger.add("x", {{"run": {run!r} | {{"seed": number}}, "scores": {{}}, "text": "x" * 300}})
     print(number + 1, flush=True)
 """
 
 
 def test_a_line_is_on_disk_when_add_returns(tmp_path):
     """Kill the process anywhere: the lines that it has reported are there, and those that are there are complete."""
-    with start(ADDING.format(folder=str(tmp_path)), stdout=subprocess.PIPE) as process:
+    with start(ADDING.format(folder=str(tmp_path), run=RUN.as_dict()), stdout=subprocess.PIPE) as process:
         stop = int(np.random.default_rng().integers(1, 60))
         reported = 0
         for text in process.stdout:
@@ -104,14 +124,15 @@ def test_a_line_is_on_disk_when_add_returns(tmp_path):
     assert reported >= stop, "it has not started"
     ledger = Ledger(tmp_path)
     assert reported <= len(ledger.lines) <= reported + 1
-    assert set(ledger.lines) == {json.dumps({"seed": number}) for number in range(len(ledger.lines))}
-    ledger.add("x", constant_line(runs(1)[0]))
+    assert set(ledger.lines) == {replace(RUN, seed=number).key for number in range(len(ledger.lines))}
+    ledger.add("x", constant_line(replace(RUN, seed=-1)))
     assert len(Ledger(tmp_path).lines) == len(ledger.lines)
 
 
 HOLDING = """
 from pathlib import Path
 from experiments.ledger import exclusive
+print("asking", flush=True)
 with exclusive(Path({file!r})):
     print("mine", flush=True)
     input()
@@ -123,14 +144,13 @@ def test_one_process_at_a_time_holds_a_lock(tmp_path):
     file = tmp_path / ".lock"
     script, pipes = HOLDING.format(file=str(file)), {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with start(script, **pipes) as holder:
-        assert holder.stdout.readline() == b"mine\n"
+        assert [holder.stdout.readline() for _ in range(2)] == [b"asking\n", b"mine\n"]
         with pytest.raises(BlockingIOError), exclusive(file, wait=False):
             pass
         with start(script, **pipes) as other:
-            os.set_blocking(other.stdout.fileno(), False)
-            assert other.stdout.read() is None  # it waits
+            assert other.stdout.readline() == b"asking\n"
+            assert select.select([other.stdout], [], [], 0.5)[0] == [], "it does not wait"
             holder.send_signal(signal.SIGKILL)
-            os.set_blocking(other.stdout.fileno(), True)
             assert other.stdout.readline() == b"mine\n"  # free, though the holder has not released it
             other.communicate(b"\n")
             assert other.returncode == 0

@@ -82,8 +82,8 @@ def test_data_that_are_in_no_experiment_make_no_section(tmp_path):
 def test_a_missing_run_fails_before_anything_is_written(adult_plan, tmp_path):
     run = adult_plan.runs(read_experiment("frontiers"))[-1]
     lines = {key: line for key, line in adult_plan.lines.items() if key != run.key}
-    made_by = f"`{COMMAND} frontiers --data adult` makes them"
-    message = rf"1 runs have no line, the first of them {run.method} on adult, .*{made_by}"
+    made_by = f"`{COMMAND} frontiers --data adult` makes it"
+    message = rf"^frontiers: 1 run has no line, {run.method} on adult, .*{made_by}\.$"
     with pytest.raises(MissingRuns, match=message):
         draft_page(
             Plan(lines, only=("adult",)), [read_experiment("frontiers")], tmp_path, tmp_path / "page.md", COMMAND

@@ -64,7 +64,7 @@ def population_rows(P, copies=2):
 def read_population(P):
     """Return the rows of a population as training data."""
     X, y, a, w = population_rows(P)
-    return read_training_data(X, y, a, w, len(y), "the test")
+    return read_training_data(X, y, lambda: a, a, w, len(y), "the test")
 
 
 def population_game(P, criterion="dp", tolerance=0.02, cap=3.0):
@@ -154,7 +154,7 @@ def fit(model, **more):
 
 def read_rows(X=X, y=Y, groups=SEX, weight=None):
     """Return rows as training data."""
-    return read_training_data(X, y, groups, weight, len(y), "the test")
+    return read_training_data(X, y, lambda: groups, groups, weight, len(y), "the test")
 
 
 def same_run(one, other, rows=X):

@@ -68,7 +68,8 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(engine, path):
         pytest.importorskip("torch", reason="needs the extra torch")
     code = f"from tests.inprocessing import checkpoint_helpers as c; c.fit(c.long_run({engine!r}, {str(path)!r}))"
     threads = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    environment = os.environ | threads | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    here = os.pathsep.join([str(ROOT / "src"), str(ROOT)])  # not what happens to be installed
+    environment = os.environ | threads | {"PYTHONPATH": here}
     last = int(np.random.default_rng().integers(1, LONG // 2))
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE

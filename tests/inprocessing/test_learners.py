@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler, TargetEncoder
 from sklearn.svm import LinearSVC
 
 from optfair import OptFairIn
-from optfair.inprocessing.learners import seeded, split_pipeline, with_probabilities
+from optfair.inprocessing.learners import split_pipeline, trainable_clone, with_probabilities
 from tests.inprocessing.helpers import CODE, FEW_ROUNDS, FRAME, SEX, WEIGHT, X_NEW, XA, X, Y, fit, quick
 
 pytestmark = pytest.mark.filterwarnings(FEW_ROUNDS)
@@ -92,9 +92,9 @@ def test_the_quick_model_has_the_transformers_of_an_estimator_without_probabilit
 # -- seeds -------------------------------------------------------------------------------------------------
 def test_parts_without_a_seed_get_one_and_the_estimator_is_left_as_it_was():
     forest = RandomForestClassifier(3)
-    assert seeded(forest, 5).random_state == 5 and forest.random_state is None
-    assert seeded(RandomForestClassifier(random_state=9), 5).random_state == 9
-    assert seeded(make_pipeline(StandardScaler(), forest), 5)[-1].random_state == 5
+    assert trainable_clone(forest, 5).random_state == 5 and forest.random_state is None
+    assert trainable_clone(RandomForestClassifier(random_state=9), 5).random_state == 9
+    assert trainable_clone(make_pipeline(StandardScaler(), forest), 5)[-1].random_state == 5
 
 
 # -- estimators that cannot be trained ---------------------------------------------------------------------

@@ -14,8 +14,9 @@ GROUPS = ["m", "f", "m", "f", "m", "m"]
 
 
 def read(X=X, y=Y, groups=GROUPS, sample_weight=None, n=None, **options):
-    """Read as a fair classifier does; the arguments have valid defaults."""
-    return read_training_data(X, y, groups, sample_weight, len(X) if n is None else n, "OptFairPost", **options)
+    """Read as a fair classifier does whose groups are an argument of `fit`; the arguments have valid defaults."""
+    columns = y, lambda: groups, groups, sample_weight
+    return read_training_data(X, *columns, len(X) if n is None else n, "OptFairPost", **options)
 
 
 # -- what is read --------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from optfair.metrics import group_confusion
 from optfair.metrics.gaps import gap_rows
-from optfair.metrics.null_model import nulls_of, pooled, shrunk, spread, tensor_noise
+from optfair.metrics.null_model import nulls_of, pooled_cells, smoothed_cells, spread, tensor_noise
 from tests.metrics.helpers import KINDS, draw_rows, unfair_population
 from tests.problems import CRITERIA
 
@@ -19,7 +19,7 @@ def test_the_null_keeps_the_overall_rates_and_takes_the_gaps_away(criterion, kin
     nulls = nulls_of(rows, confusion.classes.tolist())
     assert sorted(np.concatenate([null.rows for null in nulls])) == list(range(len(rows)))
     for null in nulls:
-        cells = pooled(null, confusion)
+        cells = pooled_cells(null, confusion)
         at_null = confusion.prior[..., None] * cells.mean
         np.testing.assert_allclose(rows.values(at_null)[null.rows], 0, atol=1e-12)
         overall = [r for r in range(len(rows.rates(at_null))) if rows.conditions[[r]].sum() >= 4]
@@ -34,7 +34,7 @@ def test_replicates_have_mean_zero_and_the_variance_of_their_cells(kind):
     """Check the diagonal of cov(J*[a, i]) = V[a, i] Σw²/(Σw)², and that no replicate changes the size of a cell."""
     confusion = draw_rows(unfair_population(2, 3), kind, np.random.default_rng(0), 600)
     (null,) = nulls_of(gap_rows(confusion, "eo"), confusion.classes.tolist())
-    for cells in (pooled(null, confusion), shrunk(confusion)):
+    for cells in (pooled_cells(null, confusion), smoothed_cells(confusion)):
         noise = np.concatenate(list(tensor_noise(cells, confusion, 4000, np.random.default_rng(1))), axis=1)
         noise = noise.reshape(2, 3, 3, 4000)
         np.testing.assert_allclose(noise.sum(axis=2), 0, atol=1e-8)  # roots of eigenvalues that round to zero

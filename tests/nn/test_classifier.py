@@ -98,6 +98,8 @@ SETTINGS = [
     ({"device": "cuda:99"}, "device='cuda:99': is not available here .*; use 'cpu', or 'auto'"),
     ({"device": "tpuu"}, "device='tpuu': is not available here"),
     ({"random_state": -1}, "random_state=-1: must be None, an integer >= 0, or a NumPy generator"),
+    ({"module": torch.nn.Linear(4, 3)}, r"module=Linear\(\.\.\.\): is a module; must be a function"),
+    ({"module": lambda shape: torch.nn.Linear(4, 3)}, r"must be callable as \(input_shape, n_outputs\)"),
     ({"module": lambda shape, m: None}, "module=<lambda>: gave a NoneType; must give a torch.nn.Module"),
     ({"module": lambda shape, m: torch.nn.ReLU()}, "module=<lambda>: gave a module without parameters to train"),
     (
@@ -162,3 +164,9 @@ def test_targets_are_checked():
         quick().fit_targets(X, CELL, TABLE, n_epochs=0)
     with pytest.raises(ValueError, match="table: has 2 columns, the fitted model 3 classes; must be the same"):
         quick().fit(X, Y).fit_targets(X, CELL, TABLE[:, :2])
+
+
+@pytest.mark.parametrize("rate", [0, -1.0, np.inf, np.nan, "fast", True])
+def test_rates_must_be_positive_numbers(rate):
+    with pytest.raises(ValueError, match=f"rate={rate!r}: must be a positive number"):
+        quick().fit_targets(X, CELL, TABLE, rate=rate)

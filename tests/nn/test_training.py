@@ -45,6 +45,12 @@ def test_a_training_that_diverges_says_so():
 
 
 # -- objectives ---------------------------------------------------------------------------------------------
+def test_weights_of_any_size_train_a_network():
+    X, y = classification()
+    plain, huge = (quick().fit(X, y, sample_weight=np.full(len(y), weight)) for weight in (1.0, 1e306))
+    np.testing.assert_array_equal(huge.predict_proba(X), plain.predict_proba(X))
+
+
 def test_the_plain_objective_is_fit():
     X, y = classification()
     weight = np.random.default_rng(0).integers(0, 3, len(y))
@@ -116,6 +122,20 @@ def test_the_seed_decides_and_global_states_are_left_alone(module):
     quick(module, random_state=None).fit(X, y).predict(X)
     assert torch.equal(before, torch.get_rng_state())
     assert np.array_equal(numpy_before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_a_module_that_a_factory_uses_is_left_as_it_was():
+    X, y = classification()
+    backbone = torch.nn.Linear(6, 4)
+    before = backbone.weight.detach().clone()
+
+    def head(shape, n_outputs):
+        return torch.nn.Sequential(backbone, torch.nn.ReLU(), torch.nn.Linear(4, n_outputs))
+
+    one, two = (quick(head).fit(X, y) for _ in range(2))
+    assert torch.equal(backbone.weight, before) and same_parameters(one, two)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert not np.array_equal(one.parameters_state()["0.weight"], before)  # in its own copy it is trained
 
 
 def test_generators_give_seeds():

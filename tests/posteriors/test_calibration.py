@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from optfair.posteriors import calibration
-from optfair.posteriors.calibration import CLIP, Scaling, calibrate, calibrated, fit_calibration, fit_scaling
+from optfair.posteriors.calibration import CLIP, Scaling, apply_calibration, calibrate, fit_calibration, fit_scaling
 from tests.posteriors.helpers import draw_cells
 from tests.problems import softmax
 
@@ -258,14 +258,14 @@ def test_blind_is_one_scaling_of_the_pair():
     scalings = fit_calibration(Z, cell // 3, cell % 3, None, aware=False)
     plain = fit_scaling(power(P), cell)
     assert len(scalings) == 1
-    np.testing.assert_allclose(calibrated(scalings, Z, None).reshape(N, 6), plain(power(P)), atol=1e-7)
+    np.testing.assert_allclose(apply_calibration(scalings, Z, None).reshape(N, 6), plain(power(P)), atol=1e-7)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_aware_is_one_scaling_for_each_group(weighted):
     Z, a, y = grouped(24)
     w = np.random.default_rng(25).uniform(1, 3, len(a)) if weighted else None
-    Q = calibrated(fit_calibration(Z, a, y, w, aware=True), Z, a)
+    Q = apply_calibration(fit_calibration(Z, a, y, w, aware=True), Z, a)
     for group in range(3):
         rows = a == group
         scaling = fit_scaling(Z[rows, group], y[rows], None if w is None else w[rows])
@@ -277,7 +277,7 @@ def test_rows_of_unknown_group_do_not_change():
     Z, a, y = grouped(26)
     scalings = fit_calibration(Z, a, y, None, aware=True)
     blind = np.full((5, 3, 3), 1 / 9)
-    Q = calibrated(scalings, np.concatenate([Z[:5], blind]), np.concatenate([a[:5], np.full(5, -1)]))
+    Q = apply_calibration(scalings, np.concatenate([Z[:5], blind]), np.concatenate([a[:5], np.full(5, -1)]))
     assert (Q[5:] == blind).all() and (Q[:5] != Z[:5]).any(axis=(1, 2)).all()
 
 
@@ -285,7 +285,7 @@ def test_a_group_with_one_class_does_not_change():
     """Labels without a class cannot say how likely it is."""
     Z, a, y = grouped(27)
     y[a == 2] = 1
-    Q = calibrated(fit_calibration(Z, a, y, None, aware=True), Z, a)
+    Q = apply_calibration(fit_calibration(Z, a, y, None, aware=True), Z, a)
     np.testing.assert_allclose(Q[a == 2], np.maximum(Z[a == 2], 0), atol=1e-4)
     assert np.abs(Q[a == 0] - Z[a == 0]).max() > 1e-3
     np.testing.assert_allclose(Q.sum(axis=(1, 2)), 1)
@@ -325,7 +325,7 @@ def test_calibration_does_not_overfit_labels_that_are_noise(aware):
     a, y = rng.integers(0, A, n), rng.integers(0, m, n)
     if aware:
         Z = Z.sum(axis=1, keepdims=True) * np.eye(A)[a][:, :, None]
-    in_sample = calibrated(fit_calibration(Z, a, y, None, aware=aware), Z, a if aware else None)
+    in_sample = apply_calibration(fit_calibration(Z, a, y, None, aware=aware), Z, a if aware else None)
     _, out = calibrate(Z, a, y, None, folds(n), aware=aware)
     hits = [np.mean(q.sum(axis=1).argmax(axis=1) == y) for q in (in_sample, out)]
     chance = 3 * np.sqrt((1 / m) * (1 - 1 / m) / n)
@@ -341,7 +341,7 @@ def test_with_many_rows_none_are_held_out():
     cell = draw_cells(Z.reshape(n, -1), rng)
     scalings, out = calibrate(Z, cell // m, cell % m, None, folds(n), aware=False)
     plain = fit_calibration(Z, cell // m, cell % m, None, aware=False)
-    assert (out == calibrated(plain, Z, None)).all() and (scalings[0].slopes == plain[0].slopes).all()
+    assert (out == apply_calibration(plain, Z, None)).all() and (scalings[0].slopes == plain[0].slopes).all()
 
 
 def test_few_rows_of_a_good_model_are_still_calibrated():

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from joblib import parallel_config
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -17,7 +17,6 @@ from optfair.errors import OptFairWarning
 from optfair.inputs.splits import make_splits
 from optfair.posteriors.models import place_in_groups
 from optfair.posteriors.out_of_fold import (
-    clone_keeping_prefit,
     explain_missing_column,
     fit_posteriors,
     is_fitted_model,
@@ -222,26 +221,6 @@ def test_which_models_are_never_fitted():
     model = LogisticRegression()
     assert is_fitted_model(model, "prefit") and is_fitted_model(FrozenEstimator(model), 5) and is_fitted_model(len, 5)
     assert not is_fitted_model(model, 5) and not is_fitted_model(None, KFold(3))
-
-
-class Holder(BaseEstimator):
-    """A classifier with a base estimator that may be fitted."""
-
-    def __init__(self, estimator=None, cv=5):
-        self.estimator = estimator
-        self.cv = cv
-
-    def __sklearn_clone__(self):
-        return clone_keeping_prefit(self)
-
-
-def test_clones_share_a_fitted_base_estimator_and_copy_others():
-    model = LogisticRegression()
-    assert clone(Holder(model, "prefit")).estimator is model
-    frozen = FrozenEstimator(model)
-    assert clone(Holder(frozen)).estimator is frozen and clone(Holder(len)).estimator is len
-    copy = clone(Holder(model, 3)).estimator
-    assert copy is not model and isinstance(copy, LogisticRegression)
 
 
 @pytest.mark.parametrize("error", [KeyError("'sex'"), ValueError("Feature names seen at fit time:\n- sex\n")])

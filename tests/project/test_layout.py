@@ -58,11 +58,16 @@ def imported(path, names=NAMES):
             modules |= {alias.name for alias in node.names if alias.name in names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: relative import"
-            # `from optfair.rule import decisions` is an import of a module; of a name, it is one of its package.
-            members = {f"{node.module}.{alias.name}" for alias in node.names} & names
-            modules |= members or ({node.module} & names)
+            modules |= {source(node.module, alias.name, names) for alias in node.names} & names
         pending += list(ast.iter_child_nodes(node))
-    return modules - {"optfair"}  # the package itself imports nothing until it is asked
+    return modules - {"optfair"}  # the package itself imports nothing until it is asked for a name
+
+
+def source(module, name, names):
+    """The module that `from module import name` imports: a module, where the package has a name from, or its own."""
+    if f"{module}.{name}" in names:
+        return f"{module}.{name}"
+    return getattr(getattr(optfair, name), "__module__", module) if module == "optfair" else module
 
 
 GRAPH = {module_name(path): imported(path) for path in MODULES}
@@ -89,14 +94,33 @@ def test_no_module_imports_itself_in_a_circle():
     assert list(TopologicalSorter(graph).static_order())
 
 
-def test_the_checks_can_fail(tmp_path):
+IMPORTS = {
+    "a name of the package": ("from optfair import FairRule", {"optfair.rule.rule"}),
+    "names and modules": (
+        "from optfair import OptFairPost, __version__, metrics",
+        {"optfair.estimators.post", "optfair.metrics"},
+    ),
+    "a module": ("from optfair.rule import decisions", {"optfair.rule.decisions"}),
+    "a name beside a module": (
+        "from optfair.estimators import OptFairIn, post",
+        {"optfair.estimators", "optfair.estimators.post"},
+    ),
+    "in a function": ("def f():\n    from optfair.dual.solver import DualSolver", {"optfair.dual.solver"}),
+    "a package, in a function": ("def f():\n    import optfair.nn", {"optfair.nn"}),
+    "for type checkers": ("if TYPE_CHECKING:\n    import optfair.cli.main", set()),
+    "the version": ("from optfair import __version__", set()),
+}
+
+
+@pytest.mark.parametrize("kind", IMPORTS)
+def test_no_import_escapes_the_checks(kind, tmp_path):
+    text, modules = IMPORTS[kind]
     wrong = tmp_path / "wrong.py"
-    wrong.write_text(
-        "from typing import TYPE_CHECKING\nfrom optfair.rule import decisions\n"
-        "if TYPE_CHECKING:\n    import optfair.cli.main\n"
-        "def f():\n    from optfair.dual.solver import DualSolver\n    import optfair.nn\n"
-    )
-    assert imported(wrong) == {"optfair.rule.decisions", "optfair.dual.solver", "optfair.nn"}
+    wrong.write_text(text)
+    assert imported(wrong) == modules
+
+
+def test_the_checks_can_fail():
     with pytest.raises(CycleError):
         list(TopologicalSorter({"a": {"b"}, "b": {"a"}}).static_order())
 

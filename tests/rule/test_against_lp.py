@@ -51,7 +51,7 @@ def program_of(Z, rows, w=None, costs=None):
 
 
 @pytest.mark.parametrize("reference", ["overall", "pairwise"])
-@pytest.mark.parametrize("A, m", [*SIZES[:4], *(pytest.param(*size, marks=pytest.mark.slow) for size in SIZES[4:])])
+@pytest.mark.parametrize("A, m", SIZES)
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("kind", KINDS)
 def test_criteria(kind, criterion, A, m, reference):
@@ -67,9 +67,7 @@ def test_criteria(kind, criterion, A, m, reference):
     check(rule, program, -xi, xi, 1e-3 * (1.0 if R is None else R.max() - R.min()))
 
 
-@pytest.mark.parametrize(
-    "criterion", ["dp", "eop", "oae", *(pytest.param(name, marks=pytest.mark.slow) for name in ("eo", "meo"))]
-)
+@pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("kind", KINDS)
 def test_six_groups_and_six_classes(kind, criterion):
     Z = KINDS[kind](1, 100, 6, 6)

@@ -8,7 +8,6 @@ import pytest
 
 from optfair import MinimumRate, Ratio, Rows, solve
 from optfair.dual.exact import solve_exact
-from optfair.dual.problem import cell_weights
 from optfair.rule.certificate import Certificate, Status, assess
 from tests.problems import (
     CRITERIA,
@@ -78,7 +77,7 @@ def with_signs(rows, lam):
 def assess_at(posterior, rows, utility, lam, rule=random_rule):
     """Return the assessment of a rule with multipliers λ."""
     matrix = rows.matrix(posterior.prior)
-    return assess(posterior, rows, matrix, rule, utility, lam, cell_weights(utility, matrix, lam))
+    return assess(posterior, rows, matrix, rule, utility, lam)
 
 
 def bound_at(posterior, rows, utility, lam):
@@ -271,3 +270,31 @@ def test_a_status_is_its_advice():
     assert [str(status) for status in Status] == [status.value for status in Status]
     assert len({status.value for status in Status}) == 6
     assert f"{Status.OPTIMAL}" == "optimal within the requested gap"
+
+
+# -- independence -------------------------------------------------------------------------------------------
+def test_a_solver_that_is_wrong_about_its_weights_cannot_move_the_bound(monkeypatch):
+    """W(λ) of the proof is its own: whatever the solver makes of λ, the bound stays above the linear program."""
+    Z = blind(3, 200)
+
+    def wrong(utility, matrix, lam):
+        return utility - (matrix.T @ lam).reshape(utility.shape) - 0.05 * np.arange(3)
+
+    best = solve(Z, "dp", 0.02, n_jobs=1, method="lp").certificate
+    for module in ("dual.problem", "rule.draft", "rule.feasibility"):
+        monkeypatch.setattr(f"optfair.{module}.cell_weights", wrong)
+    certificate = solve(Z, "dp", 0.02, n_jobs=1).certificate
+    assert certificate.upper_bound >= best.accuracy - 1e-9
+    assert certificate.gap > 1e-3  # and the proof shows that the rule is not the best one
+
+
+def test_a_bound_below_the_value_of_the_rule_is_never_reported(monkeypatch):
+    def lower(*arguments):
+        proof = assess(*arguments)
+        return replace(proof, bound=proof.gain - 0.01, dual_value=proof.gain - 0.01)
+
+    monkeypatch.setattr("optfair.rule.draft.assess", lower)
+    with pytest.raises(
+        RuntimeError, match=r"^certificate: the upper bound .* is below the value .*please report it\.$"
+    ):
+        solve(blind(3, 200), "dp", 0.02, n_jobs=1)

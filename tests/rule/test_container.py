@@ -16,7 +16,7 @@ from optfair.dual.settings import SETTINGS
 from optfair.rule.driver import solve_problem
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
-from optfair.rule.tolerance_path import tolerance_path, widest, with_tolerance
+from optfair.rule.tolerance_path import loosest_constraints, tolerance_path, with_tolerance
 from optfair.utils.parallel import BLOCK_ROWS
 from optfair.utils.sampling import systematic_draw
 from tests.problems import blind
@@ -133,8 +133,8 @@ def test_files_get_the_answer_of_an_array_bit_by_bit(measures, criterion, tolera
 
 def test_the_path_of_tolerances_runs_on_files(measures):
     constraints = as_constraints("dp")
-    problems = state(measures, widest(constraints))
-    paths = [tolerance_path(problem, constraints, [0.05, 0.01]) for problem in problems]
+    problems = state(measures, loosest_constraints(constraints))
+    paths = [tolerance_path(problem, [0.05, 0.01]) for problem in problems]
     for rule, other in zip(*(path.rules for path in paths), strict=True):
         assert_same(rule, other)
 

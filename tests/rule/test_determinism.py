@@ -74,7 +74,6 @@ def test_distinct_rows_stray_no_further_than_the_randomised_rule():
     assert d.violation_hashed == d.violation_randomised
 
 
-@pytest.mark.slow
 def test_the_violation_of_hashed_decisions_is_its_quantile_over_keys():
     """Ten people share each row, so that they flip together: predictions without keys, under many secrets."""
     Z = np.repeat(aware(7, 60), 10, axis=0)

@@ -10,7 +10,7 @@ from optfair import Rows, solve
 from optfair.constraints import Constraint
 from optfair.dual.settings import SETTINGS
 from optfair.rule.certificate import Status
-from optfair.rule.driver import Solution, argmax_rule, solve_problem, timed, unconstrained_rule
+from optfair.rule.driver import Solution, argmax_rule, solve_problem, unconstrained_rule, with_seconds
 from tests.problems import KINDS, aware, blind, compiled
 
 
@@ -50,6 +50,16 @@ def test_warm_start_matches_rows_by_name():
         warm = solve(Z, "dp", 0.01, start=start, n_jobs=1)
         assert warm.certificate.excess == 0.0
         assert abs(warm.certificate.accuracy - cold.certificate.accuracy) <= 1e-3
+
+
+def test_a_solution_can_be_resumed_twice(prepare, many_rows):
+    """What a resumed solve draws and shifts is its own, so that the second answer is the first, bit by bit."""
+    problem = prepare(many_rows["blind"], "eo", 0.004)
+    start = solve_problem(problem)
+    neighbour = problem.with_constraints([Constraint("eo", 0.003)])
+    first, second = (solve_problem(neighbour, start).rule for _ in range(2))
+    np.testing.assert_array_equal(first.weights, second.weights)
+    assert first.certificate.passes == second.certificate.passes > 0
 
 
 def test_a_start_is_a_solution_or_a_rule_alone(prepare, many_rows):
@@ -170,7 +180,7 @@ def test_rules_without_a_temperature(prepare):
 def test_seconds_are_those_of_the_solve(prepare):
     solution = solve_problem(prepare(blind(3, 100), "dp", 0.01))
     assert solution.rule.certificate.seconds > 0
-    later = timed(solution, -1e6)
+    later = with_seconds(solution, -1e6)
     assert later.rule.certificate.seconds > 1e6 and later.anchor is solution.anchor
     assert replace(later.rule.certificate, seconds=0) == replace(solution.rule.certificate, seconds=0)
 

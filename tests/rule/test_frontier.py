@@ -12,7 +12,7 @@ import optfair
 from optfair import Constraint, Frontier, MinimumRate, Ratio, metrics
 from optfair.rule.driver import solve_problem
 from optfair.rule.frontier import pareto_mask
-from optfair.rule.tolerance_path import tolerance_path, widest, with_tolerance
+from optfair.rule.tolerance_path import loosest_constraints, tolerance_path, with_tolerance
 from tests.problems import aware, blind
 
 CASES = {"dp": (blind, "overall"), "eo": (aware, "overall"), "oae": (blind, "pairwise"), "meo": (blind, "overall")}
@@ -347,13 +347,13 @@ def test_constraints_of_a_path_move_their_tolerance_only():
     rate, ratio = MinimumRate("recall", 0.1), Ratio("dp", 0.5)
     constraints = [Constraint("dp", 0.3, "pairwise", outcomes=[1]), rate, ratio]
     assert with_tolerance(constraints, 0.02) == [Constraint("dp", 0.02, "pairwise", outcomes=[1]), rate, ratio]
-    assert widest(constraints)[0].tolerance == 1.0 and constraints[0].tolerance == 0.3
+    assert loosest_constraints(constraints)[0].tolerance == 1.0 and constraints[0].tolerance == 0.3
 
 
 def test_a_path_can_be_solved_by_another_solver_and_go_on_from_a_start(prepare):
     """Every tolerance is handed to the solver with the solution of the one before; the first, with the start."""
     constraints, starts = [Constraint("dp")], []
-    problem = prepare(blind(3, n=200), widest(constraints))
+    problem = prepare(blind(3, n=200), loosest_constraints(constraints))
 
     def solver(problem, start):
         starts.append((problem.rows.tolerances, start))
@@ -361,7 +361,7 @@ def test_a_path_can_be_solved_by_another_solver_and_go_on_from_a_start(prepare):
         return solutions[-1]
 
     solutions = [solve_problem(problem)]
-    path = tolerance_path(problem, constraints, [0.02, 0.1], solver=solver, start=solutions[0])
+    path = tolerance_path(problem, [0.02, 0.1], solver=solver, start=solutions[0])
     assert [tolerance for tolerance, _ in starts] == [0.1, 0.02]
     assert all(start is solution for (_, start), solution in zip(starts, solutions, strict=False))
     assert all(rule is solution.rule for rule, solution in zip(path.rules, solutions[1:], strict=True))

@@ -78,7 +78,7 @@ def test_knowing_the_group_helps(make_world):
     [
         (lambda w: w.sample(0), "n=0: must be an integer >= 1"),
         (lambda w: w.optimum(n=0), "n=0: must be an integer >= 1"),
-        (lambda w: w.frontier(awareness="both"), "awareness='both': must be 'blind' or 'aware'"),
+        (lambda w: w.frontier(awareness="both"), "awareness='both': must be one of 'blind', 'aware'"),
         (lambda w: w.class_posterior(np.zeros((4, 2))), r"X: has shape \(4, 2\); must be finite numbers"),
         (lambda w: w.joint_posterior(np.zeros((2, 5)), sensitive_features=["A", "Z"]), "sensitive_features: .*'Z'"),
         (lambda w: w.evaluate("model", n=10), "rule: is a str; must be a FairRule or a function of X"),

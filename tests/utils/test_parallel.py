@@ -1,32 +1,47 @@
 """Test that blocks add up: the size of a block, the number of threads and where the rows lie change nothing."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import optfair
 from optfair import solve
 from optfair.dual.posterior import check_posterior
 from optfair.utils import parallel
 from optfair.utils.parallel import block_slices, map_blocks, n_threads, one_blas_thread
 from tests.problems import aware, blind
 
+ROOT = Path(__file__).parents[2]
+ONE_THREAD_ONLY = "BLAS has one thread only: there is nothing to restore"
+
+
+def threads_by_library():
+    return {
+        library["filepath"]: library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
+
 
 def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return list(threads_by_library().values())
+
+
+BEFORE = threads_by_library()  # before any test: one that leaves a limit behind must not hide the next that does
 
 
 @pytest.fixture
 def threads_restored():
-    """Check that BLAS has as many threads after the test as before it."""
-    before = blas_threads()
-    assert before
+    """Check that BLAS has as many threads after the test as before all tests (`make test` gives it one; see below)."""
     yield
-    assert blas_threads() == before
+    after = threads_by_library()  # with libraries that other tests have loaded
+    assert BEFORE and {file: after[file] for file in BEFORE} == BEFORE
 
 
 # -- slices ------------------------------------------------------------------------------------------------
@@ -137,8 +152,8 @@ def test_blas_is_restored_whichever_of_two_passes_ends_first(small_blocks, threa
 
 def test_blas_is_restored_when_passes_overlap(threads_restored):
     """Thread A enters, B enters, A leaves, B leaves last: BLAS has the threads it had."""
-    if max(blas_threads()) == 1:
-        pytest.skip("BLAS has one thread only: there is nothing to restore")
+    if max(BEFORE.values()) == 1:
+        pytest.skip(ONE_THREAD_ONLY)
     a_in, b_in, a_out, b_out = (threading.Event() for _ in range(4))
 
     def first():
@@ -185,6 +200,18 @@ def test_blas_is_restored_after_an_error_of_solve(threads_restored):
 
 def test_blas_is_restored_after_a_solve(threads_restored):
     solve(aware(26, 200), "eo", 0.01, n_jobs=2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(n_threads(None) == 1, reason="needs two cores: on one, BLAS has one thread whatever is asked for")
+def test_the_tests_of_this_file_pass_where_blas_has_two_threads():
+    """With one thread, as `make test` has it, nothing needs to be restored, and no test could notice."""
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "2")
+    environment = os.environ | threads | {"PYTHONPATH": str(Path(optfair.__file__).parents[1])}
+    command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", __file__]
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert " passed" in process.stdout and ONE_THREAD_ONLY not in process.stdout, process.stdout
 
 
 def test_solving_from_several_threads_at_once_gives_the_same_answers():

@@ -13,7 +13,7 @@ from optfair.constraints import Constraint, RowSet, compile_rows
 from optfair.constraints.criteria import short_name
 from optfair.errors import NotLinearError, warn, warn_empty
 from optfair.estimators.base import FairClassifier
-from optfair.inprocessing.learners import seeded
+from optfair.inprocessing.learners import trainable_clone
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.models import default_estimator, fit_model, takes_weights
 from optfair.rule.keys import new_key
@@ -62,6 +62,7 @@ class Baseline(FairClassifier):
         self._check_choices()
         self._check_arguments()
         data = self._training_data(X, y, sensitive_features, sample_weight, self._prefit_classes())
+        self._warn_about_groups(X, data, sensitive_features)
         seed = as_seed(self.random_state)
         self._secret = new_key(seed)
         self._learn(data, fresh_seed() if seed is None else seed)
@@ -109,7 +110,7 @@ class Baseline(FairClassifier):
 
 def fit_plain(estimator: Any, data: TrainingData, seed: int) -> Any:
     """Return the estimator (None: standardised logistic regression), fitted to the class codes, without constraint."""
-    model = seeded(default_estimator(data.X) if estimator is None else estimator, seed)
+    model = trainable_clone(default_estimator(data.X) if estimator is None else estimator, seed)
     if data.weight is not None and not takes_weights(model):
         warn(f"sample_weight: {type(model).__name__} takes none, so it is fitted without.")
     return fit_model(model, data.X, data.y, data.weight)

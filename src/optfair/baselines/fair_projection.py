@@ -21,7 +21,7 @@ from optfair.constraints import Constraint, RowSet, compile_rows
 from optfair.constraints.rows import TABLE_COLUMNS, object_frame
 from optfair.dual.penalty import Box
 from optfair.dual.posterior import Posterior, check_posterior
-from optfair.dual.problem import DualProblem, Minimum
+from optfair.dual.problem import DualProblem, Minimum, cell_weights
 from optfair.dual.solver import DualSolver
 from optfair.errors import warn, warn_empty
 from optfair.inputs.training_data import TrainingData
@@ -199,7 +199,8 @@ class FairProjection(PosteriorBaseline):
         if minimum.residual > KKT_WARNING:
             warn(f"alpha={self.alpha!r}: the projection was not found; it is outside by {minimum.residual:.1e}.")
         lam, values = minimum.point.multipliers, minimum.point.values
-        self.weights_ = -(rows.matrix(measure.prior).T @ lam).reshape(*Z.shape[1:], Z.shape[2])
+        nothing = np.zeros((measure.n_cells, measure.n_classes))
+        self.weights_ = cell_weights(nothing, rows.matrix(measure.prior), lam).reshape(*Z.shape[1:], Z.shape[2])
         self.multipliers_ = multiplier_table(rows, lam, values)
         # log(h/p) = −z Dᵀλ − logsumexp, so that the mean of Σ h log(h/p) is −λ·D(h) − F(λ).
         self.divergence_ = max(float(-lam @ values - minimum.point.smooth), 0.0)

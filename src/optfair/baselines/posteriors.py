@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from optfair.baselines.base import Baseline
-from optfair.inprocessing.learners import seeded
+from optfair.estimators.base import clone_keeping_prefit
+from optfair.inprocessing.learners import trainable_clone
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.out_of_fold import clone_keeping_prefit, fit_posteriors, is_fitted_model
+from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model
 
 
 class PosteriorBaseline(Baseline):
@@ -30,10 +31,10 @@ class PosteriorBaseline(Baseline):
 
     def _learn(self, data: TrainingData, seed: int) -> None:
         prefit = is_fitted_model(self.estimator, self.cv)
-        estimator = self.estimator if prefit or self.estimator is None else seeded(self.estimator, seed)
+        estimator = self.estimator if prefit or self.estimator is None else trainable_clone(self.estimator, seed)
         group_estimator = self.group_estimator
         if hasattr(group_estimator, "fit") and not isinstance(group_estimator, type):
-            group_estimator = seeded(group_estimator, seed, "group_estimator")
+            group_estimator = trainable_clone(group_estimator, seed, "group_estimator")
         posteriors = fit_posteriors(
             estimator,
             group_estimator,

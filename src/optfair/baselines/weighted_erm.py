@@ -23,7 +23,13 @@ from optfair.baselines.base import Baseline
 from optfair.constraints.criteria import CRITERIA
 from optfair.inprocessing.copies import WeightedCopies, settings_that_count_copies
 from optfair.inprocessing.game import Game, Learner, Trace, soft_targets
-from optfair.inprocessing.learners import WITHOUT_WEIGHTS, make_learner, seeded, split_pipeline, warn_about_copies
+from optfair.inprocessing.learners import (
+    WITHOUT_WEIGHTS,
+    make_learner,
+    split_pipeline,
+    trainable_clone,
+    warn_about_copies,
+)
 from optfair.inprocessing.mixture import Mixture, round_weights
 from optfair.inprocessing.summary import history
 from optfair.inputs.training_data import TrainingData
@@ -151,7 +157,7 @@ class WeightedERM(Baseline):
             check_number("stop_gap", self.stop_gap, "[0, inf)")
 
     def _learn(self, data: TrainingData, seed: int) -> None:
-        estimator = seeded(default_estimator(data.X) if self.estimator is None else self.estimator, seed)
+        estimator = trainable_clone(default_estimator(data.X) if self.estimator is None else self.estimator, seed)
         game = self._game(data)
         learner = make_learner(estimator, data, None, seed, int(self.inner_epochs), self.without_weights)
         if isinstance(learner, WeightedCopies):

@@ -7,7 +7,6 @@ import inspect
 import textwrap
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from optfair.datasets import store
@@ -16,6 +15,8 @@ from optfair.datasets.reading import LoadRequest, RawDataset
 from optfair.datasets.schema import Entry
 from optfair.inputs.dataset import Dataset
 from optfair.inputs.labels import encode_classes, encode_groups
+from optfair.utils.checks import check_integer
+from optfair.utils.seeds import as_generator
 
 MAX_CLASS_COLUMNS = 8  # wider tables of counts would exceed the 100 characters of a description
 
@@ -73,12 +74,9 @@ def load(
     [('female', 'black'), ('female', 'white'), ('male', 'black'), ('male', 'white')]
     """
     requested = entry(name)
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1):
-        raise ValueError(f"rows={rows!r}: must be a whole number of at least 1, or None for all.")
-    try:
-        np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError(f"random_state={random_state!r}: must be a seed, a generator of numpy, or None.") from None
+    if rows is not None:
+        check_integer("rows", rows, 1, ", or None for all")
+    as_generator(random_state)
     request = LoadRequest(requested, _check_sensitive(requested, sensitive), rows, random_state, download)
     module, _, function = requested.reader.partition(":")
     reader = getattr(importlib.import_module(f"optfair.datasets.{module}"), function)

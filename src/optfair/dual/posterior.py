@@ -21,10 +21,9 @@ from optfair.dual.measure import Block, RowValues
 from optfair.dual.settings import SETTINGS
 from optfair.inputs.labels import check_names, mean_one_weights
 from optfair.inputs.training_data import TrainingData
+from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.parallel import map_blocks
 from optfair.utils.sampling import systematic_draw
-
-ROW_SUM_SLACK = 1e-3  # how far a row of probabilities may be from summing to one: those of float16 models are
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +129,7 @@ class Posterior:
 
         The leverage ℓ(x) = mean over cells of z_c / P_c is large for rows that speak of rare cells.
         """
-        if self.n <= 1.5 * SETTINGS.sketch_rows:
+        if self.n <= SETTINGS.few_rows * SETTINGS.sketch_rows:
             return self, self
         prior = self.prior.ravel()
         inverse = np.divide(1.0, prior, out=np.zeros(self.n_cells), where=prior > 0)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 class SolverSettings:
     """How the dual is solved.
 
-    sketch_rows : the first sample. With 30,000 rows λ is close enough that polishing takes 4 to 10 passes over all
+    sketch_rows : the first sample. (few_rows : up to so many times as many rows are their own sample, which saves more
+        than it costs.) With 30,000 rows λ is close enough that polishing takes 4 to 10 passes over all
         rows; uniform samples, or much smaller ones, took 10 to more than 50.
     local_rows, local_share : a local sample has one row in local_share, but between once and twice local_rows. 40,000
         rows reduce the residual tenfold per pass; smaller ones have to be drawn again.
@@ -40,6 +41,7 @@ class SolverSettings:
     """
 
     sketch_rows: int = 30_000
+    few_rows: float = 1.5
     local_rows: int = 40_000
     local_share: int = 20
     local_residual: float = 0.05
@@ -115,8 +117,9 @@ class DriverSettings:
         accuracy per unit of tolerance, 50 is far beyond what real data showed.
     last_cap : ‖λ‖₁ where infeasibility could not be proven.
     at_cap : multipliers this close to their cap, as a share of it, count as capped.
-    smooth_people : a group of n people gets a temperature of smooth_people / n times 100, but at least the common one
-        and at most max_smoothing times it: 16 to 46 passes for a group of 0.1 %, where a common temperature fails.
+    smooth_people, smooth_temperature : a group of n people is smoothed as if its temperature were smooth_people / n
+        where the common one is smooth_temperature, but at least by the common one and at most by max_smoothing times
+        it: 16 to 46 passes for a group of 0.1 %, where a common temperature fails.
     promising_excess : an unconstrained rule that misses its bounds by no more than this on the sketch is tried on all
         rows.
     loose_bound : where λ bounds the value no closer than this, the unconstrained optimum may be the better bound.
@@ -136,6 +139,7 @@ class DriverSettings:
     last_cap: float = 1e4
     at_cap: float = 0.99
     smooth_people: float = 100.0
+    smooth_temperature: float = 0.01
     max_smoothing: float = 20.0
     promising_excess: float = 0.02
     loose_bound: float = 0.1

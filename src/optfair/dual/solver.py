@@ -11,6 +11,7 @@ On each (sub)problem: proximal Newton; with many multipliers L-BFGS-B, or spectr
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +40,12 @@ class Anchor:
         same_rows = same_rows and np.array_equal(self.dual.problem.utility, problem.utility)
         # Copies, because a comparison sorts the entries of a sparse matrix in place, and sums change in their last bit.
         return same_rows and np.array_equal(self.dual.tau, tau) and (mine.copy() != other.copy()).nnz == 0
+
+    def copy(self) -> Anchor:
+        """Return an anchor to go on from, which leaves this one as it is: two resumes find the same rule."""
+        rng = deepcopy(self.dual.rng)
+        sketch = None if self.sketch is None else replace(self.sketch, rng=deepcopy(self.sketch.rng))
+        return replace(self, dual=replace(self.dual, rng=rng, passes=0), sketch=sketch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +125,7 @@ class DualSolver:
             minimum = self._minimise(dual, box, start, max_residual, self.max_passes)
             return DualSolution(minimum, temperature, dual.passes, anchor)
         if anchor is not None and anchor.fits(self.problem, tau):
-            anchor = replace(anchor, dual=replace(anchor.dual, passes=0))
+            anchor = anchor.copy()
         else:
             dual = self._temper(self.problem, tau)
             anchor = Anchor(dual, dual.evaluate(start))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
@@ -33,6 +33,7 @@ from optfair.inputs.identity import row_bytes
 from optfair.inputs.labels import MISSING_CHOICES, check_same_rows, encode_classes, match_groups
 from optfair.inputs.reading import read_training_data
 from optfair.inputs.training_data import TrainingData
+from optfair.posteriors.out_of_fold import is_fitted_model
 from optfair.rule import decisions
 from optfair.utils.checks import check_choice
 from optfair.utils.seeds import as_seed
@@ -43,6 +44,7 @@ CHOICES = {
     "missing": MISSING_CHOICES,
     "unseen": ("error", "blind"),
 }
+Model = TypeVar("Model")
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -63,7 +65,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     groups_: pd.Index
     _compares_groups = True
-    _or_aware = ", or fit with 'aware'"  # what a user of this class can do instead
+    _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _constraints(self) -> list[AnyConstraint]:
@@ -86,7 +88,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: Any,
         classes: Iterable[Hashable] | None = None,
     ) -> TrainingData:
-        """Return everything `fit` was given, checked, with X as the models see it; warn about the groups.
+        """Return everything `fit` was given, checked, with X as the models see it.
 
         classes : those a fitted model knows, if there is one.
         """
@@ -100,13 +102,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, table, skip_check_array=True)
         n, caller = self._check_size(table), type(self).__name__
         groups = functools.partial(self._groups_of, table, sensitive_features)
-        data = read_training_data(features, y, groups, sample_weight, n, caller, missing=self.missing, classes=classes)
+        columns = y, groups, sensitive_features, sample_weight
+        return read_training_data(features, *columns, n, caller, missing=self.missing, classes=classes)
+
+    def _warn_about_groups(self, X: Any, data: TrainingData, sensitive_features: Any) -> None:
+        """Warn where there is nothing to compare, or where a rule that is meant to be blind sees the groups."""
         if len(data.groups) == 1 and self._compares_groups:
             name = data.groups.tolist()[0]
             warn(f"sensitive_features: there is one group, {name!r}; nothing is compared.")
-        if self.awareness == "blind" and isinstance(table, pd.DataFrame) and sensitive_features is not None:
-            _warn_if_among_features(table, sensitive_features)
-        return data
+        if self.awareness == "blind" and isinstance(X, pd.DataFrame) and sensitive_features is not None:
+            _warn_if_among_features(X, sensitive_features)
 
     def _dataset_labels(self, dataset: Any, y: Any, groups: Any) -> tuple[Any, Any]:
         """Return labels and groups, from the items of a torch data set where they are not given."""
@@ -185,6 +190,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
         """Return (X, class codes, group codes, the groups if `predict` needs them) of labelled rows to measure on."""
         X = as_table(X)
+        if is_dataset(X):
+            y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
         group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
         label, _ = encode_classes(y, self.classes_.tolist(), name="y")
@@ -293,6 +300,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     # -- scikit-learn --------------------------------------------------------------------------------------
     def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what the base estimator can read."""
         tags = super().__sklearn_tags__()
         if self.estimator is None:
             tags.input_tags.sparse = True
@@ -326,3 +334,18 @@ def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
             f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
             "name it in the constructor."
         )
+
+
+def clone_keeping_prefit(model: Model) -> Model:
+    """Return an unfitted clone; a base estimator that is only asked (see `is_fitted_model`) stays the same object.
+
+    model : a classifier with the parameters ``estimator`` and ``cv``. This is its ``__sklearn_clone__``: searches then
+    do not clone a fitted model into an unfitted one.
+    """
+    classifier: Any = model
+    prefit = isinstance(classifier.cv, str) or is_fitted_model(classifier.estimator, classifier.cv)
+    parameters = {
+        name: value if prefit and name == "estimator" else clone(value, safe=False)
+        for name, value in classifier.get_params(deep=False).items()
+    }
+    return type(model)(**parameters)

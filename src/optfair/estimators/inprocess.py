@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import warn, warn_empty
-from optfair.estimators.report import Report, make_report, normalised
+from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.saving import SavableClassifier
 from optfair.inprocessing.game import soft_targets
 from optfair.inprocessing.learners import WITHOUT_WEIGHTS, warn_about_copies
@@ -25,7 +25,7 @@ from optfair.inprocessing.run import run
 from optfair.inprocessing.setup import TrainingSetup, set_up
 from optfair.inprocessing.summary import history, summarise, training_content, training_from_content
 from optfair.inprocessing.warm_start import OVERFIT_GAP, WarmStart
-from optfair.inputs.containers import is_dataset, layout_of
+from optfair.inputs.containers import layout_of
 from optfair.inputs.labels import check_weights, encode_classes
 from optfair.metrics.counts import count_codes
 from optfair.rule.keys import new_key
@@ -230,6 +230,7 @@ class OptFairIn(SavableClassifier):
         start = self._check_options()
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight)
+        self._warn_about_groups(X, data, sensitive_features)
         if self.awareness == "aware" and self.sensitive_features is None:
             data = replace(data, X=_with_group(data.X, data.a, len(data.groups)))
 
@@ -420,15 +421,13 @@ class OptFairIn(SavableClassifier):
         if X is None:
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_fits_}
             return make_report(title, self.training_, constraints, {}, **fitting)
-        if is_dataset(X):
-            y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         X, label, group, groups = self._check_labelled(X, y, sensitive_features, sample_weight)
         rows = self._features_of(X, groups)
         decisions, _ = encode_classes(self.predict(X, sensitive_features=groups, keys=keys), self.classes_.tolist())
         predictions = {
-            "plain model": normalised(self.plain_(rows)),
+            "plain model": normalise_rows(self.plain_(rows)),
             f"decisions ({self.decision})": decisions,
-            "fair model": normalised(self.mixture_(rows)),
+            "fair model": normalise_rows(self.mixture_(rows)),
         }
         weight, names = check_weights(sample_weight, len(label)), (self.training_.groups, self.training_.classes)
         counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in predictions.items()}

@@ -17,24 +17,25 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.dual.posterior import training_posterior
 from optfair.errors import warn_empty
-from optfair.estimators.report import Report, make_report, normalised
+from optfair.estimators.base import clone_keeping_prefit
+from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.saving import SavableClassifier
 from optfair.inputs.labels import check_weights, encode_classes, match_groups
 from optfair.metrics.counts import ConfusionCounts, count_codes
-from optfair.posteriors.calibration import calibrate, calibrated
-from optfair.posteriors.label_correction import solve_with_labels
+from optfair.posteriors.calibration import apply_calibration, calibrate
 from optfair.posteriors.models import JointModel, place_in_groups
-from optfair.posteriors.out_of_fold import clone_keeping_prefit, fit_posteriors, is_fitted_model, warn_unweighted
+from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.file import rule_content
 from optfair.rule.frontier import Frontier
+from optfair.rule.label_correction import solve_with_labels
 from optfair.rule.loading import rule_from_content
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import flat
-from optfair.rule.tolerance_path import tolerance_path, widest, with_tolerance
+from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tolerance_path, with_tolerance
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
@@ -203,17 +204,18 @@ class OptFairPost(SavableClassifier):
 
     # -- fitting -------------------------------------------------------------------------------------------
     @restore_on_failure
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairPost:
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairPost:
         """Learn z(x) out of fold, calibrate it, and solve for the rule.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of n rows
-            Features, passed to the estimator as they are.
-        y : array-like of shape (n,)
-            True classes.
+        X : array-like, sparse matrix, data frame, list, or torch data set of n rows
+            Features, passed to the estimator as they are; a data set has items (x, y, group).
+        y : array-like of shape (n,), optional
+            True classes; read from the items of a data set by default.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
-            Group of each row; several columns make intersections. Rows are matched by position.
+            Group of each row; several columns make intersections. Rows are matched by position. Read from the items of
+            a data set by default.
         sample_weight : array-like of shape (n,), optional
             Weights, honoured by models, calibration and constraints. A whole number counts people; divide the weights
             of a survey by their mean.
@@ -238,29 +240,30 @@ class OptFairPost(SavableClassifier):
         self._check_choices(calibration=CALIBRATIONS)
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, known_classes)
+        self._warn_about_groups(X, data, sensitive_features)
 
         clock = time.perf_counter()
-        fit = fit_posteriors(
+        posteriors = fit_posteriors(
             self.estimator,
             self.group_estimator,
             self.posterior,
             self.cv,
             data,
             self.n_jobs,
-            options.random_state,
+            as_seed(self.random_state),
             holds_group=self.awareness == "aware" and self.sensitive_features is not None,
             left_out=None if self.awareness == "aware" else self.sensitive_features,
         )
-        if fit.unweighted:
-            warn_unweighted(fit.unweighted)
+        if posteriors.unweighted:
+            warn_unweighted(posteriors.unweighted)
         seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()
         aware, scalings = self.awareness == "aware", None
-        Z = place_in_groups(fit.Z, data.a) if aware else fit.Z
+        Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
         plain = Z.sum(axis=1).argmax(axis=1)
         if self.calibration in ("posterior", "both"):
-            scalings, Z = calibrate(Z, data.a, data.y, data.weight, fit.splits, aware=aware, seed=options.seed)
+            scalings, Z = calibrate(Z, data.a, data.y, data.weight, posteriors.splits, aware=aware, seed=options.seed)
         seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()
@@ -272,8 +275,8 @@ class OptFairPost(SavableClassifier):
         seconds["solve"] = time.perf_counter() - clock
 
         self.rule_ = solution.rule
-        self.posterior_model_, self.calibration_, self.seconds_ = fit.model, scalings, seconds
-        self.n_base_fits_ = fit.n_fits
+        self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, scalings, seconds
+        self.n_base_fits_ = posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
         self._fitted = None
         if self.keep_posteriors:
@@ -324,7 +327,7 @@ class OptFairPost(SavableClassifier):
         Z = self.posterior_model_(X)
         if group is not None:
             Z = place_in_groups(Z, group)
-        return Z, Z if self.calibration_ is None else calibrated(self.calibration_, Z, group)
+        return Z, Z if self.calibration_ is None else apply_calibration(self.calibration_, Z, group)
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return h(x), the probability of each class as the prediction.
@@ -456,7 +459,7 @@ class OptFairPost(SavableClassifier):
                 return make_report(title, self.rule_, constraints, {}, **fitting)
             measure = fitted.problem.posterior.draw(fitted.problem.posterior.n)
             group, label = np.divmod(np.asarray(measure.cell), m)
-            h = normalised(self.rule_.predict_proba(measure.Z))
+            h = normalise_rows(self.rule_.predict_proba(measure.Z))
             fair = count_codes(group, label, h, measure.weight, measure.groups, measure.classes)
             title = f"{title}; {measure.n} people fitted on, out of fold"
             predictions = {self._plain_name(): fitted.plain, "fair rule": fair}
@@ -467,7 +470,7 @@ class OptFairPost(SavableClassifier):
         codes_of = {
             self._plain_name(): raw.sum(axis=1).argmax(axis=1),
             f"decisions ({self.decision})": decisions,
-            "fair rule": normalised(self.rule_.predict_proba(Z)),
+            "fair rule": normalise_rows(self.rule_.predict_proba(Z)),
         }
         weight, names = check_weights(sample_weight, len(label)), (self.rule_.groups, self.rule_.classes)
         counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in codes_of.items()}
@@ -595,7 +598,7 @@ class OptFairPost(SavableClassifier):
         >>> len(model.frontier([0.1, 0.05]).rules)
         2
         """
-        fitted, constraints = self._posteriors(), self._constraints()
+        fitted = self._posteriors()
         if test is not None:
             if not isinstance(test, tuple | list) or len(test) not in (3, 4):
                 raise ValueError(
@@ -610,8 +613,10 @@ class OptFairPost(SavableClassifier):
             solution = self._solve(problem, fitted.n_people, start)
             return replace(solution, rule=replace(solution.rule, key=self.rule_.key))
 
-        problem = fitted.problem.with_constraints(widest(constraints), self._options())
-        return tolerance_path(problem, constraints, tolerances, test, solver)
+        problem = fitted.problem.with_constraints(loosest_constraints(self._constraints()), self._options())
+        scorer = None if test is None else FrontierScorer(test, problem)
+        warn_empty(() if scorer is None else scorer.dropped)
+        return tolerance_path(problem, tolerances, scorer, solver)
 
     # -- scikit-learn --------------------------------------------------------------------------------------
     def __sklearn_clone__(self) -> OptFairPost:

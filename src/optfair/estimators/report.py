@@ -251,7 +251,7 @@ def make_report(
     return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
 
 
-def normalised(h: np.ndarray) -> np.ndarray:
+def normalise_rows(h: np.ndarray) -> np.ndarray:
     """Return probabilities whose rows sum to one exactly, as far as rounding allows."""
     return np.asarray(h / h.sum(axis=1, keepdims=True))
 

@@ -57,7 +57,12 @@ class SavableClassifier(FairClassifier):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        SavableClassifier._savable[cls.__name__] = cls
+        SavableClassifier._savable[cls._saved_name()] = cls
+
+    @classmethod
+    def _saved_name(cls) -> str:
+        """Return the name of the class in files: plain for classes of optfair, with its module for others."""
+        return cls.__name__ if cls.__module__.startswith("optfair.") else f"{cls.__module__}.{cls.__qualname__}"
 
     def save(self, path: Any) -> None:
         """Write the model as a skops archive, and the secret key of its decisions beside it; needs ``optfair[save]``.
@@ -112,7 +117,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(state[record], dict):
         type(model)._record_content(state[record])  # says which name cannot be written
     key, state[record] = state[record]["key"], {**state[record], "key": None}
-    document = {"format": FORMAT, "version": VERSION, "class": type(model).__name__, "state": state}
+    document = {"format": FORMAT, "version": VERSION, "class": model._saved_name(), "state": state}
     try:
         content = skops.dumps(document)
         skops.loads(content, trusted=skops.get_untrusted_types(data=content))  # a lambda is written, but never read
@@ -128,9 +133,16 @@ def untrusted_types(path: str | os.PathLike[str]) -> list[str]:
     skops, path = need_extra("skops.io", "load_model"), Path(path)
     content = path.read_bytes()
     try:
-        return sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
+        types = sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
     except Exception as error:
         raise ModelFileError(f"{path.name}: not a complete skops archive ({error}); save the model again.") from None
+    foreign = [name for name in types if name.startswith("optfair.")]
+    if foreign:
+        raise ModelFileError(
+            f"{path.name}: was written by another version of optfair, which had a type {foreign[0]}; fit and save the "
+            "model again."
+        )
+    return types
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key: bytes | str | None = None) -> Any:
@@ -182,7 +194,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
         fingerprint = json.loads(state[record]["json"])["key"]
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ImportError, OSError) as error:
         raise ModelFileError(f"{path.name}: not a model written by optfair ({error}).") from None
     state[record] = {**state[record], "key": find_key(path, fingerprint, key)}
     model = kind.__new__(kind)

@@ -40,7 +40,7 @@ def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
     return (Pipeline(steps) if steps else None), estimator
 
 
-def seeded(estimator: Any, seed: int, argument: str = "estimator") -> Any:
+def trainable_clone(estimator: Any, seed: int, argument: str = "estimator") -> Any:
     """Return a clone whose parts have a seed where they had none; raise ValueError if it cannot be trained."""
     final = split_pipeline(estimator)[1]
     tagged = hasattr(final, "__sklearn_tags__") and not isinstance(final, type)

@@ -12,7 +12,7 @@ from optfair.constraints import AnyConstraint, compile_rows
 from optfair.inprocessing.checkpoint import Checkpoint, fingerprint
 from optfair.inprocessing.copies import WeightedCopies, settings_that_count_copies
 from optfair.inprocessing.game import Game
-from optfair.inprocessing.learners import SoftTargets, make_learner, seeded, split_pipeline, with_probabilities
+from optfair.inprocessing.learners import SoftTargets, make_learner, split_pipeline, trainable_clone, with_probabilities
 from optfair.inprocessing.warm_start import QuickRule, WarmStart, make_start, quick_rule
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.identity import duplicate_row_ids
@@ -60,7 +60,7 @@ def set_up(
         train, measured = data.take(parts[0]), data.take(parts[1])
     game = make_game(measured, constraints, parameters.costs)
     estimator = parameters.estimator
-    estimator = seeded(default_estimator(data.X) if estimator is None else estimator, seed)
+    estimator = trainable_clone(default_estimator(data.X) if estimator is None else estimator, seed)
     quick_estimator = with_probabilities(estimator)
     X_measured = None if measured is train else measured.X
     epochs = int(parameters.inner_epochs)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.constraints.rows import row_name
+from optfair.dual.settings import DRIVER
 from optfair.inprocessing.game import Game, Trace
 from optfair.rule.file import (
     decode_index,
@@ -20,8 +21,6 @@ from optfair.rule.file import (
 )
 from optfair.rule.keys import key_fingerprint
 from optfair.rule.multipliers import multiplier_table
-
-AT_CAP = 0.99  # multipliers this close to their bound, as a share of it, end on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ def summarise(
         gap=game.gap(J, mean) * game.scale,
         worst=row_name(*rows.keys[int(np.argmax(rows.distances(values)))]),
         has_gaps=bool(rows.is_gap.any()),
-        on_bound=norm >= AT_CAP * game.cap * game.scale,
+        on_bound=norm >= DRIVER.at_cap * game.cap * game.scale,
         **facts,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from optfair.inputs.training_data import TrainingData
 def read_training_data(
     X: Any,
     y: Any,
-    groups: Any,
+    groups: Callable[[], Any],
+    sensitive_features: Any,
     sample_weight: Any,
     n: int,
     caller: str,
@@ -29,11 +30,11 @@ def read_training_data(
 ) -> TrainingData:
     """Return everything that `fit` was given, checked; rows of weight zero are left out.
 
-    groups : of each row, or a function that gives them, which is called once y is known to be sound. n : rows of X.
-    missing : what a missing group gets. classes : those a fitted model knows.
+    groups : gives the group of each row, and is called once y is known to be sound. sensitive_features : the argument
+    of `fit`, whose row labels must be those of X. n : rows of X. missing : what a missing group gets. classes : those
+    a fitted model knows.
     """
-    labels = _check_labels(y, caller)
-    groups = groups() if callable(groups) else groups
+    labels, group_values = _check_labels(y, caller), groups()
     weight = check_weights(sample_weight, n)
     if weight is not None:
         # Weights below one (such as those that sum to one) count as many people as they speak of in effect: models
@@ -42,8 +43,8 @@ def read_training_data(
     # Lengths of all, and the order of the row labels of those that have any.
     columns = {"X": (X, range(n)), "y": (y, labels), "sample_weight": (sample_weight, weight)}
     indexed = {k: v if isinstance(v, pd.DataFrame | pd.Series) else plain for k, (v, plain) in columns.items()}
-    check_same_rows(**indexed, sensitive_features=groups)
-    a, group_names = encode_groups(groups, n, missing=missing)
+    check_same_rows(**indexed, sensitive_features=sensitive_features)
+    a, group_names = encode_groups(group_values, n, missing=missing)
     if len(group_names) > max(10, n // 3):
         raise ValueError(
             f"sensitive_features: {len(group_names)} groups among {n} rows; cut a continuous attribute into a few "

@@ -25,8 +25,7 @@ from optfair.inputs.labels import (
     object_array,
     recode,
 )
-
-SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from summing to one
+from optfair.utils.checks import ROW_SUM_SLACK
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +142,7 @@ def read_prediction(
         index = pd.Index(union, tupleize_cols=False)
         return recode(codes, list(labels), index, "prediction", "classes"), None, index
     probabilities = _check_probabilities(prediction, classes)
-    codes = probabilities.argmax(1)
-    if np.isin(probabilities, (0.0, 1.0)).all():
-        return codes, None, classes  # one-hot rows are labels
-    return codes, probabilities, classes
+    return probabilities.argmax(1), probabilities, classes
 
 
 def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
@@ -167,7 +163,7 @@ def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
     if not np.isfinite(h).all():
         raise ValueError(f"prediction: {int((~np.isfinite(h)).any(1).sum())} rows hold NaN or infinite values.")
     total = h.sum(1)
-    bad = (np.abs(total - 1) > SUM_TOLERANCE) | (h < 0).any(1)
+    bad = (np.abs(total - 1) > ROW_SUM_SLACK) | (h < 0).any(1)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(

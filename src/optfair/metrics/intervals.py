@@ -30,8 +30,8 @@ from optfair.constraints import RowSet
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_table
 from optfair.metrics.influence import rate_influence, row_variances
-from optfair.metrics.null_model import Cells, nulls_of, pooled, shrunk, size_noise, tensor_noise
-from optfair.utils.checks import check_number
+from optfair.metrics.null_model import Cells, nulls_of, pooled_cells, size_noise, smoothed_cells, tensor_noise
+from optfair.utils.checks import check_integer, check_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +131,13 @@ def margins(counts: ConfusionCounts, rows: RowSet, level: float, n_replicates: i
     Rows that speak of no criterion have no null, and the standard error of the observed rates alone.
     """
     rng = np.random.default_rng(random_state)
-    cells = shrunk(counts)
+    cells = smoothed_cells(counts)
     influence = rate_influence(rows, cells.mean * counts.prior[..., None])
     between = size_noise(cells, counts, influence)
     variance = row_variances(rows.combination, influence, cells.s[..., None, None] * cells.covariance)
     variance += np.asarray((rows.combination @ between).power(2).sum(axis=1))
     for null in nulls_of(rows, counts.classes.tolist()):
-        fair = pooled(null, counts)
+        fair = pooled_cells(null, counts)
         at_null = row_variances(rows.combination[null.rows], influence, fair.s[..., None, None] * fair.covariance)
         variance[null.rows] = np.maximum(variance[null.rows], at_null)
     scale = np.sqrt(variance)
@@ -156,7 +156,7 @@ def _null_maxima(
     mass = rows.conditions @ counts.prior.ravel()
     per_rate = sparse.csr_array(sparse.diags_array(1 / mass) @ rows.hits)
     for null in nulls_of(rows, counts.classes.tolist()):
-        noise = tensor_noise(pooled(null, counts), counts, n_replicates, rng)
+        noise = tensor_noise(pooled_cells(null, counts), counts, n_replicates, rng)
         C = rows.combination[null.rows]
         maxima = _maxima((C @ (per_rate @ batch) for batch in noise), scale[null.rows])
         absolute, relative = np.maximum(absolute, maxima[0]), np.maximum(relative, maxima[1])
@@ -189,5 +189,4 @@ def _maxima(batches: Iterable[np.ndarray], scale: np.ndarray) -> tuple[np.ndarra
 def check_replicates(level: float, n_replicates: int) -> None:
     """Check the level of an interval and the number of its replicates."""
     check_number("level", level, "(0, 1)", ", e.g. 0.95")
-    if int(n_replicates) != n_replicates or n_replicates < 20:
-        raise ValueError(f"n_replicates={n_replicates!r}: must be an integer >= 20 (1000 is usual).")
+    check_integer("n_replicates", n_replicates, 20, " (1000 is usual)")

@@ -132,7 +132,7 @@ def _raise(observed: np.ndarray, n: np.ndarray, heaviest: np.ndarray) -> np.ndar
     return np.where(sparse_pools, 1 + credible * (_ratio(expected, observed) - 1), 1.0)
 
 
-def pooled(null: Null, counts: ConfusionCounts) -> Cells:
+def pooled_cells(null: Null, counts: ConfusionCounts) -> Cells:
     """Return what the cells would be if the null held: the same for all groups."""
     T, (A, m) = null.T, counts.n_people.shape
     E = T / np.maximum(T.sum(1, keepdims=True), 1)  # (m, m, d): spread a coarse outcome over predictions
@@ -154,7 +154,7 @@ def pooled(null: Null, counts: ConfusionCounts) -> Cells:
     )
 
 
-def shrunk(counts: ConfusionCounts) -> Cells:
+def smoothed_cells(counts: ConfusionCounts) -> Cells:
     """Return the cells as observed, mixed with c pseudo-people; n = (Σw)²/Σw² is the number of people in effect.
 
     Labels: p = (n p̂ + c/m)/(n + c), so that a cell with no hits is not taken for one that cannot have any.

@@ -23,7 +23,7 @@ from optfair.metrics.gaps import Attributes
 from optfair.metrics.measures import violation
 from optfair.utils.checks import check_choice
 
-METHODS = ("predict", "predict_proba")
+PREDICTION_METHODS = ("predict", "predict_proba")
 
 
 class ViolationScorer(BaseEstimator):
@@ -117,7 +117,7 @@ class ViolationScorer(BaseEstimator):
         >>> ViolationScorer("dp").score(model, X, y, sensitive_features=["A"] * 4 + ["B"] * 6)
         -0.0
         """
-        check_choice("method", self.method, METHODS)
+        check_choice("method", self.method, PREDICTION_METHODS)
         groups = self._groups(estimator, X) if sensitive_features is None else sensitive_features
         # An aware classifier that does not find the groups in X itself needs them to predict.
         needs_groups = getattr(_last_step(estimator), "_asks_for_groups", bool)

@@ -169,12 +169,12 @@ def calibrate(
     n_parameters = A * m * (m + 1) if aware else A * m * (A * m + 1)
     if not MIN_ROWS_FOR_CV <= _effective_rows(weight, n) < ROWS_PER_PARAMETER * n_parameters:
         scalings = fit_calibration(Z, a, y, weight, aware=aware, seed=seed)
-        return scalings, calibrated(scalings, Z, group)
+        return scalings, apply_calibration(scalings, Z, group)
 
     def held_out(train: np.ndarray, test: np.ndarray, ridge: float) -> np.ndarray:
         w = None if weight is None else weight[train]
         scalings = fit_calibration(Z[train], a[train], y[train], w, aware=aware, ridge=ridge, seed=seed)
-        return calibrated(scalings, Z[test], None if group is None else group[test])
+        return apply_calibration(scalings, Z[test], None if group is None else group[test])
 
     def loss(ridge: float) -> float:
         train, test = splits[0]
@@ -217,7 +217,7 @@ def fit_calibration(
         )
 
 
-def calibrated(scalings: tuple[Scaling, ...], Z: np.ndarray, group: np.ndarray | None) -> np.ndarray:
+def apply_calibration(scalings: tuple[Scaling, ...], Z: np.ndarray, group: np.ndarray | None) -> np.ndarray:
     """Return ẑ, (n, A, m). group : the code of each row's group for scalings by group (−1: left as it is), or None."""
     if group is None:
         return scalings[0](Z.reshape(len(Z), -1)).reshape(Z.shape)

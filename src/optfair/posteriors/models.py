@@ -25,9 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from optfair.inputs.containers import is_dataset
+from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.seeds import short_seed
-
-PROBABILITY_SLACK = 1e-3  # how far a row of probabilities may be from summing to one
 
 
 def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
@@ -144,7 +143,7 @@ def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.n
     if P.ndim != 2 or len(P) != n:
         raise ValueError(f"{argument}: its probabilities have shape {P.shape}; expected ({n}, n_classes).")
     total = P.sum(axis=1)
-    bad = ~(np.abs(total - 1) <= PROBABILITY_SLACK) | (P < 0).any(axis=1)
+    bad = ~(np.abs(total - 1) <= ROW_SUM_SLACK) | (P < 0).any(axis=1)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(

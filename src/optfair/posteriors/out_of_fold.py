@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -37,7 +36,6 @@ from optfair.utils.checks import check_choice
 
 POSTERIORS = ("auto", "joint", "factored")
 PosteriorModel = Callable[[Any], np.ndarray]
-Model = TypeVar("Model")
 
 
 def is_fitted_model(estimator: Any, cv: Any) -> bool:
@@ -46,21 +44,6 @@ def is_fitted_model(estimator: Any, cv: Any) -> bool:
         raise ValueError(f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit'.")
     plain_function = callable(estimator) and not hasattr(estimator, "fit")
     return isinstance(estimator, FrozenEstimator) or isinstance(cv, str) or plain_function
-
-
-def clone_keeping_prefit(model: Model) -> Model:
-    """Return an unfitted clone; a base estimator that is only asked (see `is_fitted_model`) stays the same object.
-
-    model : a classifier with the parameters ``estimator`` and ``cv``. This is its ``__sklearn_clone__``: searches then
-    do not clone a fitted model into an unfitted one.
-    """
-    classifier: Any = model
-    prefit = isinstance(classifier.cv, str) or is_fitted_model(classifier.estimator, classifier.cv)
-    parameters = {
-        name: value if prefit and name == "estimator" else clone(value, safe=False)
-        for name, value in classifier.get_params(deep=False).items()
-    }
-    return type(model)(**parameters)
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,19 +165,19 @@ def assess(
     probabilities: Probabilities,
     utility: np.ndarray,
     lam: np.ndarray,
-    weights: np.ndarray,
 ) -> Assessment:
     """Assess the rule ``probabilities(Z, offset) -> (k, m)`` on all rows, with the upper bound that λ gives.
 
-    matrix : D of this measure, (K, p·m). utility : U, (p, m). lam : λ, (K,). weights : W(λ), (p, m).
+    matrix : D of this measure, (K, p·m). utility : U, (p, m). lam : λ, (K,).
     """
     m, shape = posterior.n_classes, (*posterior.prior.shape, posterior.n_classes)
+    W = utility - (matrix.T @ lam).reshape(utility.shape)  # not by `cell_weights`, which is the solver's
 
     def averages(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         Z, weight = block.Z.astype(np.float64), block.weights
         offset = None if block.offset is None else np.asarray(block.offset, dtype=np.float64)
         h = probabilities(Z, offset).T
-        beta = weights.T @ Z.T
+        beta = W.T @ Z.T
         if offset is not None:
             beta += offset.T
         gained = 0.0 if offset is None else float(weight @ (h * offset.T).sum(axis=0))

@@ -19,6 +19,8 @@ from optfair.rule.multipliers import multiplier_table
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule, rule_probabilities
 
+IMPOSSIBLE = 1e-9  # weak duality leaves no bound further below the value than rounding, which grows with ‖λ‖₁
+
 
 @dataclass(frozen=True, eq=False)
 class RuleDraft:
@@ -58,18 +60,22 @@ def certify(
     """
     posterior, rows, utility = problem.posterior, problem.rows, problem.utility
     lam = draft.multipliers if bound_multipliers is None else bound_multipliers
-    weights = draft.weights if bound_multipliers is None else cell_weights(utility.matrix, problem.matrix, lam)
     parts = posterior, rows, problem.matrix
-    proof = assess(*parts, draft.probabilities, utility.matrix, lam, weights)
+    proof = assess(*parts, draft.probabilities, utility.matrix, lam)
     residual = 0.0 if box is None else box.residual(draft.multipliers, proof.values)
     if box is not None and proof.excess > 0:
         mixture = mix_with_constant(problem, draft, proof)
         if mixture is not None:
-            draft, proof = mixture, assess(*parts, mixture.probabilities, utility.matrix, lam, weights)
+            draft, proof = mixture, assess(*parts, mixture.probabilities, utility.matrix, lam)
     bound = proof.bound
     if bound - proof.gain > DRIVER.loose_bound:  # λ proves little: the unconstrained optimum is a bound too
         free = np.zeros_like(lam)
-        bound = min(bound, assess(*parts, draft.probabilities, utility.matrix, free, utility.matrix).dual_value)
+        bound = min(bound, assess(*parts, draft.probabilities, utility.matrix, free).dual_value)
+    if bound < proof.gain - IMPOSSIBLE * max(1.0, float(np.abs(lam).sum())):
+        raise RuntimeError(
+            f"certificate: the upper bound {bound!r} is below the value {proof.gain!r} of the rule itself; this is an "
+            "error of optfair, please report it."
+        )
     status, notes = outcome(problem, draft, bound - proof.gain, proof.excess)
     mass = float(posterior.prior.sum())
     value, bound = utility.in_units(proof.gain, mass), utility.in_units(bound, mass)

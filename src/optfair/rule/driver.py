@@ -46,7 +46,7 @@ def solve_problem(problem: FairProblem, start: Solution | None = None) -> Soluti
     refuse_fixed_rows(problem)
     rule = try_unconstrained(problem)
     if rule is not None:
-        return timed(Solution(rule, None if start is None else start.anchor), clock)
+        return with_seconds(Solution(rule, None if start is None else start.anchor), clock)
     search = Search(problem, start)
     search.cool_or_resume()
     while True:
@@ -57,12 +57,12 @@ def solve_problem(problem: FairProblem, start: Solution | None = None) -> Soluti
         if search.needs_confirmation(rule):
             search.confirm()
         elif search.is_finished(rule):
-            return timed(Solution(rule, search.anchor), clock)
+            return with_seconds(Solution(rule, search.anchor), clock)
         else:
             search.cool_further()
 
 
-def timed(solution: Solution, clock: float) -> Solution:
+def with_seconds(solution: Solution, clock: float) -> Solution:
     """Return the same solution; its certificate says the seconds since ``clock``."""
     certificate = replace(solution.rule.certificate, seconds=time.perf_counter() - clock)
     return replace(solution, rule=replace(solution.rule, certificate=certificate))
@@ -99,7 +99,7 @@ def try_unconstrained(problem: FairProblem) -> FairRule | None:
     lam, sample, utility = np.zeros(problem.matrix.shape[0]), problem.sample, problem.utility.matrix
     draft = make_draft(problem, lam, np.zeros(sample.n_cells))
     matrix = problem.rows.matrix(sample.prior)
-    proof = assess(sample, problem.rows, matrix, draft.probabilities, utility, lam, utility)
+    proof = assess(sample, problem.rows, matrix, draft.probabilities, utility, lam)
     rule = certify(problem, draft) if proof.excess <= DRIVER.promising_excess else None
     return rule if rule is not None and rule.certificate.excess == 0.0 else None
 
@@ -263,7 +263,7 @@ def cell_temperatures(problem: FairProblem) -> tuple[np.ndarray, float | None]:
     A, m = problem.posterior.prior.shape
     if problem.options.automatic:
         people = np.maximum(problem.posterior.n * problem.posterior.prior.sum(axis=1), 1e-9)
-        factors = np.clip(DRIVER.smooth_people / people / 0.01, 1.0, DRIVER.max_smoothing)
+        factors = np.clip(DRIVER.smooth_people / people / DRIVER.smooth_temperature, 1.0, DRIVER.max_smoothing)
         return np.repeat(factors / factors.min(), m), None
     tau = np.asarray(problem.options.temperature, dtype=np.float64)
     if tau.shape not in ((), (A,), (A, m)):

@@ -22,9 +22,9 @@ from optfair.errors import InfeasibleError
 from optfair.rule.certificate import assess
 from optfair.rule.options import Options
 
-# Temperatures fall until the loosening that is proven necessary and the one that is seen to do agree within CLOSE.
+# Temperatures fall until the loosening that is proven necessary and the one that is seen to do agree within AGREEMENT.
 TEMPERATURES = (1e-2, 1e-3, SETTINGS.last_temperature)
-CLOSE = 1.02
+AGREEMENT = 1.02
 HEAVY = 0.01  # rows whose multiplier is below this share of the largest one are not named as being in conflict
 
 
@@ -82,7 +82,7 @@ def refuse_if_infeasible(posterior: Measure, rows: RowSet, options: Options) -> 
         least, loosening = _loosening(problem, rows, lam, tau)
         if loosening <= 0:
             return
-        if least > 1e-9 and (loosening <= CLOSE * least or tau == TEMPERATURES[-1]):
+        if least > 1e-9 and (loosening <= AGREEMENT * least or tau == TEMPERATURES[-1]):
             order = np.argsort(-np.abs(lam))
             heavy = [rows.names[k] for k in order if abs(lam[k]) > HEAVY * np.abs(lam).max()]
             raise InfeasibleError(heavy, loosening, least)
@@ -95,5 +95,5 @@ def _loosening(problem: DualProblem, rows: RowSet, lam: np.ndarray, tau: float) 
     def probabilities(Z: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
         return np.asarray(special.softmax((Z @ weights) / tau, axis=1))
 
-    proof = assess(problem.posterior, rows, problem.matrix, probabilities, problem.utility, lam, weights)
+    proof = assess(problem.posterior, rows, problem.matrix, probabilities, problem.utility, lam)
     return -proof.dual_value / max(float(np.abs(lam).sum()), 1e-300), proof.excess

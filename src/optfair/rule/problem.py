@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from optfair.constraints import AnyConstraint, RowSet, compile_rows
-from optfair.constraints.rows import centre
+from optfair.constraints.rows import ROUNDING, centre
 from optfair.dual.measure import Block, Measure
 from optfair.dual.posterior import Posterior
 from optfair.rule.options import Options
@@ -114,5 +114,5 @@ def compile_problem(
     """Return the rows of constraints, D, D of the constant rules, and which rows are fixed."""
     rows = compile_rows(constraints, posterior.groups, posterior.classes, posterior.prior)
     matrix, m = rows.matrix(posterior.prior), posterior.n_classes
-    fixed = abs(centre(matrix, m)).max(axis=1).toarray().ravel() <= 1e-12
+    fixed = abs(centre(matrix, m)).max(axis=1).toarray().ravel() <= ROUNDING
     return rows, matrix, np.asarray(matrix @ np.kron(posterior.prior.reshape(-1, 1), np.eye(m))), fixed

@@ -114,16 +114,15 @@ class FairRule:
         """
         Z = check_rows(Z, self.shape)
         offset = check_offset(offset, len(Z), len(self.classes))
-        W, tau = flat(self.weights), self.temperatures.ravel()
         h = np.empty((len(Z), len(self.classes)))
 
         def fill(part: slice) -> None:
             rows = as_rows(Z[part])
             check_values(rows, part.start)
             extra = None if offset is None else np.asarray(offset[part], dtype=np.float64)
-            h[part] = rule_probabilities(rows.astype(np.float64), extra, W, tau, self.share, self.constant)
+            h[part] = probabilities_of(self, rows.astype(np.float64), extra)
 
-        map_blocks(fill, len(Z), 2 * W.shape[0], n_jobs)
+        map_blocks(fill, len(Z), 2 * self.temperatures.size, n_jobs)
         return h
 
     def predict(
@@ -203,6 +202,12 @@ class FairRule:
 def flat(weights: np.ndarray) -> np.ndarray:
     """Return the rows of all cells.   (A, m, m) -> (A·m, m)"""
     return weights.reshape(-1, weights.shape[-1])
+
+
+def probabilities_of(rule: FairRule, Z: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+    """Return h of rows that are known to be sound, (k, m).   Z: (k, p) float64   offset: (k, m) float64 or None"""
+    W, tau = flat(rule.weights), rule.temperatures.ravel()
+    return rule_probabilities(Z, offset, W, tau, rule.share, rule.constant)
 
 
 def rule_probabilities(

@@ -11,7 +11,7 @@ import pandas as pd
 from optfair.constraints import AnyConstraint, as_constraints
 from optfair.dual.posterior import check_posterior
 from optfair.errors import warn_empty
-from optfair.rule.driver import Solution, solve_problem, timed
+from optfair.rule.driver import Solution, solve_problem, with_seconds
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
@@ -116,4 +116,4 @@ def solve(
     constraints = as_constraints(criterion, tolerance, reference, outcomes, attributes)
     problem = FairProblem.prepare(posterior, constraints, costs, options)
     warn_empty(problem.rows.dropped)
-    return timed(solve_problem(problem, None if start is None else Solution(start)), clock).rule
+    return with_seconds(solve_problem(problem, None if start is None else Solution(start)), clock).rule

@@ -109,9 +109,11 @@ def frontier(
     posterior = check_posterior(Z, groups, classes, sample_weight, None, n_jobs)
     constraints = as_constraints(criterion, None, reference, outcomes, attributes)
     options = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
-    problem = FairProblem.prepare(posterior, widest(constraints), costs, options)
+    problem = FairProblem.prepare(posterior, loosest_constraints(constraints), costs, options)
     warn_empty(problem.rows.dropped)
-    return tolerance_path(problem, constraints, tolerances, test)
+    scorer = None if test is None else FrontierScorer(test, problem)
+    warn_empty(() if scorer is None else scorer.dropped)
+    return tolerance_path(problem, tolerances, scorer)
 
 
 Solver = Callable[[FairProblem, Solution | None], Solution]
@@ -119,16 +121,17 @@ Solver = Callable[[FairProblem, Solution | None], Solution]
 
 def tolerance_path(
     problem: FairProblem,
-    constraints: Sequence[AnyConstraint],
     tolerances: int | Sequence[float],
-    test: tuple[Any, ...] | None = None,
+    scorer: FrontierScorer | None = None,
     solver: Solver = solve_problem,
     start: Solution | None = None,
 ) -> Frontier:
-    """Return the frontier of a problem with the `widest` bounds; solver : how each tolerance is solved."""
+    """Return the frontier of a problem with the `loosest_constraints`.
+
+    scorer : measures every rule on test data too. solver : how each tolerance is solved.
+    """
     free = unconstrained_rule(problem)
     path = _check_tolerances(tolerances, min(free.certificate.violation, 1.0))
-    scorer = None if test is None else _TestScorer(test, problem, constraints)
     constant = _fair_constant(problem)
     value = problem.utility.in_units(float(constant @ problem.constant_gains()), float(problem.posterior.prior.sum()))
     constants, unconstrained = {"train": (0.0, value)}, {"train": (free.certificate.violation, free.certificate.value)}
@@ -140,7 +143,7 @@ def tolerance_path(
     solution = start
     for tolerance in path:
         clock = time.perf_counter()
-        solution = solver(problem.with_constraints(with_tolerance(constraints, tolerance)), solution)
+        solution = solver(problem.with_constraints(with_tolerance(problem.rows.constraints, tolerance)), solution)
         c = solution.rule.certificate
         line = {
             "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
@@ -156,7 +159,7 @@ def tolerance_path(
     return Frontier(table, tuple(rules), constants, unconstrained, problem.utility.from_costs)
 
 
-def widest(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
+def loosest_constraints(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
     """Return the constraints at the loosest end of a path, which must have a tolerance to move."""
     if not any(isinstance(constraint, Constraint) for constraint in constraints):
         raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
@@ -203,27 +206,26 @@ def _fair_constant(problem: FairProblem) -> np.ndarray:
     return share * q + (1 - share) / m
 
 
-class _TestScorer:
-    """Measures rules on labelled test data."""
+class FrontierScorer:
+    """Measure rules on labelled test data.
 
-    def __init__(self, test: Any, problem: FairProblem, constraints: Sequence[AnyConstraint]) -> None:
+    dropped : names of the rows of the criteria whose cells are empty there.
+    """
+
+    def __init__(self, test: Any, problem: FairProblem) -> None:
         if not isinstance(test, (tuple, list)) or len(test) not in (3, 4):
             raise ValueError("test: must be (Z_test, y_test, groups_test) or (Z_test, y_test, groups_test, weights).")
         self.Z, self.y, self.a, *rest = test
         self.weight = rest[0] if rest else None
         self.problem = problem
-        self.criteria = [constraint for constraint in constraints if isinstance(constraint, Constraint)]
-        self.dropped: tuple[str, ...] = ()
+        self.criteria = [constraint for constraint in problem.rows.constraints if isinstance(constraint, Constraint)]
+        self.dropped = self._counts(self.y)[1].dropped  # the same for every rule
 
-    def _counts(self, h: np.ndarray) -> tuple[ConfusionCounts, RowSet]:
-        """Return the counts of probabilities h (n, m), and the rows of the criteria on them."""
+    def _counts(self, prediction: Any) -> tuple[ConfusionCounts, RowSet]:
+        """Return the counts of predictions, classes (n,) or probabilities (n, m), and the rows of the criteria."""
         measure = self.problem.posterior
-        counts = count_rows(self.y, h, self.a, self.weight, measure.classes, measure.groups)
-        rows = gap_rows(counts, self.criteria)
-        if rows.dropped != self.dropped:  # the same cells are empty for every rule: warn once
-            warn_empty(rows.dropped)
-            self.dropped = rows.dropped
-        return counts, rows
+        counts = count_rows(self.y, prediction, self.a, self.weight, measure.classes, measure.groups)
+        return counts, gap_rows(counts, self.criteria)
 
     def _value(self, counts: ConfusionCounts) -> float:
         utility = self.problem.utility

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from optfair.utils.checks import as_numbers
+from optfair.utils.seeds import as_generator
 
 # Three independent streams of one seed: parameters of the world, samples of it, and the population for evaluations.
 WORLD_STREAM, SAMPLE_STREAM, POPULATION_STREAM = range(3)
@@ -14,16 +15,7 @@ WORLD_STREAM, SAMPLE_STREAM, POPULATION_STREAM = range(3)
 
 def stream(random_state: Any, purpose: int) -> np.random.Generator:
     """Return the generator of one of the three streams of a seed."""
-    try:
-        return np.random.default_rng(random_state).spawn(3)[purpose]
-    except (TypeError, ValueError):
-        raise ValueError(f"random_state={random_state!r}: must be None, an integer >= 0 or a Generator.") from None
-
-
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise unless the value is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name}={value!r}: must be an integer >= {least}.")
+    return as_generator(random_state).spawn(3)[purpose]
 
 
 def check_sizes(name: str, sizes: Any, k: int) -> np.ndarray:

@@ -18,8 +18,8 @@ import pandas as pd
 from scipy.special import softmax
 
 from optfair.inputs.labels import encode_groups, recode
-from optfair.synthetic.arguments import check_count, check_sizes
-from optfair.utils.checks import as_numbers
+from optfair.synthetic.arguments import check_sizes
+from optfair.utils.checks import as_numbers, check_integer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +155,7 @@ class Distribution:
 
     def _draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
         """Return n rows of X, y and groups; those of a smaller n are the first of a larger n."""
-        check_count("n", n, 1)
+        check_integer("n", n, 1)
         group_rng, feature_rng, label_rng = rng.spawn(3)
         a = group_rng.choice(len(self.group_sizes), n, p=self.group_sizes)
         x = self.centres[a] + feature_rng.standard_normal((n, len(self.slopes)))

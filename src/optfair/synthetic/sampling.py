@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 from scipy.special import logsumexp
 
-from optfair.synthetic.arguments import WORLD_STREAM, check_count, check_sizes, stream
+from optfair.synthetic.arguments import WORLD_STREAM, check_sizes, stream
 from optfair.synthetic.world import SyntheticDataset, World
+from optfair.utils.checks import check_integer, check_number
 
 BALANCING_ROWS = 50_000  # class sizes are then met up to about two standard errors, .005
 
@@ -81,10 +81,9 @@ def make_fair_classification(
     """
     counts = {"n_samples": n_samples, "n_features": n_features, "n_classes": n_classes, "n_groups": n_groups}
     for name, count in counts.items():
-        check_count(name, count, 2 if name == "n_classes" else 1)
+        check_integer(name, count, 2 if name == "n_classes" else 1)
     for name, value in (("bias", bias), ("direct_bias", direct_bias), ("separation", separation)):
-        if isinstance(value, bool) or not isinstance(value, (Real, np.number)) or not 0 <= float(value) < np.inf:
-            raise ValueError(f"{name}={value!r}: must be a number of at least 0.")
+        check_number(name, value, "[0, inf)")
     d, m, A = int(n_features), int(n_classes), int(n_groups)
     omega, target = check_sizes("group_sizes", group_sizes, A), check_sizes("class_sizes", class_sizes, m)
     rng = stream(random_state, WORLD_STREAM)

@@ -17,6 +17,7 @@ from optfair.rule.tolerance_path import frontier, with_tolerance
 from optfair.synthetic.arguments import POPULATION_STREAM, SAMPLE_STREAM, stream
 from optfair.synthetic.distribution import Distribution
 from optfair.synthetic.evaluation import WorldEvaluation, as_gap_constraints, as_probabilities, evaluate_rule
+from optfair.utils.checks import check_choice
 
 POPULATION_SIZE = 200_000  # the standard error of an accuracy is then at most .0011
 
@@ -311,8 +312,7 @@ class World(Distribution):
 
     def _population(self, n: int, random_state: Any, awareness: str) -> tuple[SyntheticDataset, np.ndarray]:
         """Return n rows for an evaluation, none of which `sample` draws, and their Z."""
-        if awareness not in ("blind", "aware"):
-            raise ValueError(f"awareness={awareness!r}: must be 'blind' or 'aware'.")
+        check_choice("awareness", awareness, ("blind", "aware"))
         data = self._sample(n, stream(random_state, POPULATION_STREAM))
         groups = data.sensitive_features if awareness == "aware" else None
         return data, self.joint_posterior(data.X, sensitive_features=groups)

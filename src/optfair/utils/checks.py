@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+ROW_SUM_SLACK = 1e-3  # how far a row of probabilities may be from summing to one: those of float16 models are
+
 
 def check_choice(name: str, value: object, choices: Sequence[str], otherwise: str = "") -> str:
     """Return ``value`` if it is one of the words in ``choices``; ``otherwise`` ends the message of the error."""

@@ -19,7 +19,19 @@ def as_seed(random_state: Any) -> int | None:
         return int(random_state.integers(DRAWN_SEEDS))
     if isinstance(random_state, np.random.RandomState) or random_state is np.random:  # scikit-learn takes both
         return int(random_state.randint(DRAWN_SEEDS))
-    raise ValueError(f"random_state={random_state!r}: must be None, an integer >= 0, or a NumPy generator.")
+    raise _seed_error(random_state)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return NumPy's generator of a seed; a generator is returned as it is."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise _seed_error(random_state) from None
+
+
+def _seed_error(random_state: Any) -> ValueError:
+    return ValueError(f"random_state={random_state!r}: must be None, an integer >= 0, or a NumPy generator.")
 
 
 def fresh_seed() -> int:

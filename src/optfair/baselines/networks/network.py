@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from optfair.baselines.base import Baseline
-from optfair.inprocessing.learners import SoftTargets, make_learner, seeded, split_pipeline
+from optfair.inprocessing.learners import SoftTargets, make_learner, split_pipeline, trainable_clone
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.training_data import TrainingData
 from optfair.nn.classifier import TorchClassifier
@@ -55,7 +55,7 @@ def network_learner(estimator: Any, data: TrainingData, seed: int, argument: str
             f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline: its "
             "training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: module)."
         )
-    learner = make_learner(seeded(estimator, seed, argument), data, None, seed, 1, "error")
+    learner = make_learner(trainable_clone(estimator, seed, argument), data, None, seed, 1, "error")
     assert isinstance(learner, SoftTargets)
     return learner
 

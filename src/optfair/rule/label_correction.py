@@ -21,11 +21,11 @@ from optfair.errors import InfeasibleError
 from optfair.metrics.influence import rate_influence
 from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.problem import FairProblem
-from optfair.rule.rule import FairRule, rule_probabilities
+from optfair.rule.rule import FairRule, probabilities_of
 
 ROUNDS = 5  # of moving the bounds and solving again; b settles after two or three
 SAMPLE_ROWS = 50_000  # rows behind the second moments
-CLOSE = 1e-4  # bounds that move by less are settled
+SETTLED = 1e-4  # bounds that move by less are not moved again
 MAX_PRODUCTS = 20_000_000_000  # multiplications for the second moments: some seconds
 
 
@@ -39,7 +39,7 @@ def solve_with_labels(problem: FairProblem, start: Solution | None = None, n_peo
     shift = np.zeros(len(lower))
     for _ in range(ROUNDS):
         step = label_bias(problem, solution.rule, n_people) - shift
-        if np.abs(step).max() <= CLOSE:
+        if np.abs(step).max() <= SETTLED:
             break
         for share in (1.0, 0.5, 0.25):  # noise may ask for what no rule can do: go as far as possible
             b = shift + share * step
@@ -85,8 +85,7 @@ def label_bias(problem: FairProblem, rule: FairRule, n_people: float | None = No
 def _probabilities(rule: FairRule, block: Block) -> np.ndarray:
     """Return h of a block, (k, m)."""
     offset = None if block.offset is None else np.asarray(block.offset, dtype=np.float64)
-    Z, W, tau = block.Z.astype(np.float64), rule.weights.reshape(block.Z.shape[1], -1), rule.temperatures.ravel()
-    return np.ascontiguousarray(rule_probabilities(Z, offset, W, tau, rule.share, rule.constant))
+    return np.ascontiguousarray(probabilities_of(rule, block.Z.astype(np.float64), offset))
 
 
 def _trust(bias: np.ndarray, error: np.ndarray, source: np.ndarray) -> np.ndarray:

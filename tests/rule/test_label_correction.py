@@ -9,9 +9,9 @@ import pytest
 from optfair.constraints import Constraint, MinimumRate, Rows, as_constraints
 from optfair.dual.posterior import check_posterior
 from optfair.metrics.influence import rate_influence
-from optfair.posteriors.label_correction import _variances, label_bias, solve_with_labels
 from optfair.rule.certificate import Status
 from optfair.rule.driver import solve_problem
+from optfair.rule.label_correction import _variances, label_bias, solve_with_labels
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from tests.posteriors.helpers import draw_cells
