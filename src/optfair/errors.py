@@ -100,7 +100,8 @@ def warn(message: str) -> None:
 def warn_empty(names: Sequence[str]) -> None:
     """Name in one warning the rows that cannot be formed, if any."""
     if names:
-        warn(f"{len(names)} rows cannot be formed, nobody is in their cells; left out: {first_names(names)}.")
+        rates = "rate is" if len(names) == 1 else "rates are"
+        warn(f"{len(names)} {rates} left out, because nobody is in the group and class: {first_names(names)}.")
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -95,7 +95,7 @@ def test_options_of_in_processing_that_are_refused(run, refuse, train, tmp_path)
     fit = ["fit", train, *FIT, "-o", tmp_path / "m.skops"]
     code, _, err = run(*fit, "--method", "in", "--estimator", "sklearn.neighbors.KNeighborsClassifier")
     assert code == 2 and "KNeighborsClassifier takes no sample_weight" in err
-    assert "--rounds 5: is an option of --method in" in refuse(*fit, "--rounds", "5")
+    assert "--rounds 5: is for --method in only" in refuse(*fit, "--rounds", "5")
     assert "--rounds 0: must be at least 1" in refuse(*fit, "--rounds", "0", "--method", "in")
     assert "--held-out 2: must be a share from 0 to below 1" in refuse(*fit, "--held-out", "2", "--method", "in")
 

@@ -25,7 +25,7 @@ OPTIONS = {
     "nothing left": (["--drop", "x1,x2,flag,code,race"], "no column is left to predict from"),
     "criterion": (["--criterion", "ppv"], "criterion='ppv': predictive values"),
     "unknown criterion": (["--criterion", "fair"], "--criterion fair: unknown; use one of dp, eop"),
-    "tolerance": (["--tolerance", "-1"], "tolerance=-1.0: must be a number in [0, 1]"),
+    "tolerance": (["--tolerance", "-1"], "--tolerance -1: must be a number in [0, 1]"),
     "test size": (["--test-size", "1"], "--test-size 1: must be a share between 0 and 1"),
     "seed": (["--seed", "-1"], "--seed -1: must be a whole number"),
     "test file": (["--test", "absent.csv"], "absent.csv: there is no such file"),

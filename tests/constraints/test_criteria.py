@@ -58,8 +58,8 @@ BAD_DESCRIPTIONS = [
     (lambda: Rows(ONE, upper=1, names=["a", "b"]), r"Rows: 2 names for 1 rows"),
     (lambda: as_constraints([]), r"criterion: the list is empty"),
     (lambda: as_constraints(5), r"criterion=5: unknown"),
-    (lambda: as_constraints(Constraint("dp"), tolerance=0.1), r"tolerance: already said by the constraint objects"),
-    (lambda: as_constraints([Ratio("dp")], reference="overall"), r"reference: already said by the constraint objects"),
+    (lambda: as_constraints(Constraint("dp"), tolerance=0.1), r"tolerance: already set in the constraint objects"),
+    (lambda: as_constraints([Ratio("dp")], reference="overall"), r"reference: already set in the constraint objects"),
 ]
 
 

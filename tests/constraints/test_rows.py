@@ -301,7 +301,7 @@ def test_rows_of_empty_cells_are_dropped_named_and_the_rest_unchanged():
 
 
 def test_solve_warns_once_of_all_empty_cells():
-    with pytest.warns(OptFairWarning, match=r"3 rows cannot be formed.*group 1 against overall, given 2") as caught:
+    with pytest.warns(OptFairWarning, match=r"3 rates are left out.*group 1 against overall, given 2") as caught:
         rule = solve(with_empty_cell(), "eo", 0.05, n_jobs=1)
     assert len(caught) == 1
     assert len(rule.multipliers) == 24
@@ -311,7 +311,7 @@ def test_solve_warns_once_of_all_empty_cells():
 def test_long_lists_of_empty_cells_are_cut():
     Z = np.zeros((20, 4, 3))
     Z[:, 0] = 1 / 3
-    with pytest.warns(OptFairWarning, match=r"27 rows cannot .*; and 21 more\.$"):
+    with pytest.warns(OptFairWarning, match=r"^27 rates are left out, .*; and 21 more\.$"):
         solve(Z, "eo", 0.05, n_jobs=1)
 
 

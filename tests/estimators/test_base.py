@@ -76,7 +76,7 @@ def test_missing_groups_at_prediction_are_counted_too(aware_post):
 # -- unseen groups -------------------------------------------------------------------------------------------
 def test_a_group_that_fit_has_not_seen_is_named(aware_post):
     assert_error(
-        "sensitive_features: 'x' is not in the groups seen in fit=['f', 'm'].",
+        "sensitive_features: 'x' is not in the groups seen in fit: ['f', 'm'].",
         aware_post.predict,
         X_NEW,
         sensitive_features=["x", *SEX_NEW[1:]],

@@ -14,7 +14,7 @@ STEP = "must be 'theorem', 'adaptive' or a positive number."
 BOUND = "must be 'auto' or a positive number."
 HELD_OUT = "must be a number in [0, 1)."
 START = "must be 'post', 'zero', a FairRule or a fitted OptFairPost."
-SAID = "already said by the constraint objects; leave it out here."
+SAID = "already set in the constraint objects; leave it out here."
 BAD = [
     ({"rounds": 0}, "rounds=0: must be an integer >= 1."),
     ({"rounds": 2.5}, "rounds=2.5: must be an integer >= 1."),

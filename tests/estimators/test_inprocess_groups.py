@@ -105,9 +105,9 @@ def test_empty_cells_are_warned_about_once():
     with pytest.warns(OptFairWarning) as caught:
         model = quick(criterion="eop", rounds=2, max_multiplier="auto")
         model.fit(X[keep], Y[keep], sensitive_features=SEX[keep])
-    messages = [str(warning.message) for warning in caught if "cannot be formed" in str(warning.message)]
+    messages = [str(warning.message) for warning in caught if "left out" in str(warning.message)]
     assert len(messages) == 1
-    assert "rows cannot be formed, nobody is in their cells; left out: eop: group 'f'" in messages[0]
+    assert "1 rate is left out, because nobody is in the group and class: eop: group 'f'" in messages[0]
 
 
 # -- classes -----------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_a_tolerance_is_a_number_from_zero_to_one(blind_post, value):
 )
 def test_what_constraint_objects_say_is_not_said_again(option):
     model = make_post(criterion=[Constraint("dp", 0.3), MinimumRate("recall", 0.2)], **option)
-    message = f"{next(iter(option))}: already said by the constraint objects; leave it out here."
+    message = f"{next(iter(option))}: already set in the constraint objects; leave it out here."
     assert_error(message, model.fit, X, Y, sensitive_features=SEX)
 
 
@@ -202,7 +202,7 @@ def test_constraints_on_empty_cells_are_one_warning_that_names_them():
         model = make_post(criterion="eo").fit(X, Y, sensitive_features=with_rare_group())
     (message,) = [str(warning.message) for warning in caught]
     # Nobody of the rare group is b or c, and each of these has three rates.
-    assert message.startswith("6 rows cannot be formed, nobody is in their cells; left out: ")
+    assert message.startswith("6 rates are left out, because nobody is in the group and class: ")
     assert message.count("'rare'") == 6 and "'b'" in message and "'c'" in message and "\n" not in message
     table = model.multipliers_
     assert set(table.loc[table["group"] == "rare", "given"]) == {"a"}

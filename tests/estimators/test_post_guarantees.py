@@ -108,7 +108,7 @@ def test_bounds_moved_by_labels_hold_for_the_labels(miscalibrated):
     certificate, violation = miscalibrated["labels"]
     assert violation < 2 * 0.02  # shrinkage leaves a part of what may be noise
     moved = certificate.bounds_moved
-    assert moved > 0 and any(f"for bounds moved by up to {moved:.1e}" in note for note in certificate.notes)
+    assert moved > 0 and any(f"z(x) is wrong by up to {moved:.1e}" in note for note in certificate.notes)
 
 
 # -- aware ---------------------------------------------------------------------------------------------------

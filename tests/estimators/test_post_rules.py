@@ -47,7 +47,9 @@ def test_another_tolerance_is_a_new_solve_on_the_same_posteriors(plug_in_post):
 def test_rows_that_a_new_criterion_cannot_form_are_named():
     keep = ~((SEX == "m") & (Y == "a")).to_numpy()
     model = make_post().fit(X[keep], Y[keep], sensitive_features=SEX[keep])
-    with pytest.warns(OptFairWarning, match=r"rows cannot be formed, nobody is in their cells; .*group 'm'.*given 'a'"):
+    with pytest.warns(
+        OptFairWarning, match=r"rates are left out, because nobody is in the group and class: .*group 'm'.*given 'a'"
+    ):
         model.with_criterion("eo")
 
 
@@ -91,7 +93,7 @@ def test_the_tolerance_of_constraint_objects_is_replaced():
 
 
 def test_constraint_objects_have_their_own_tolerance_or_none(blind_post):
-    message = "tolerance: already said by the constraint objects; leave it out here."
+    message = "tolerance: already set in the constraint objects; leave it out here."
     assert_error(message, blind_post.with_criterion, Constraint("eo", 0.3), 0.01)
     rates = blind_post.with_criterion(MinimumRate("recall", 0.1))
     assert_error("tolerance: none of the constraints has one; use with_criterion.", rates.with_tolerance, 0.1)

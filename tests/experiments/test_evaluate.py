@@ -26,7 +26,7 @@ def smoke_runs(name, *only):
 
 
 # -- the one scorer -----------------------------------------------------------------------------------------
-@pytest.mark.filterwarnings("ignore:.*cannot be formed")
+@pytest.mark.filterwarnings("ignore:.*left out, because nobody")
 @pytest.mark.parametrize("seed", range(4))
 def test_the_scorer_against_pandas(seed):
     rng = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ def execute(path, *statement):
 
 def cut(path, rounds):
     """Make the file as it was after so many rounds (of learners whose state is their last model)."""
-    execute(path, "DELETE FROM rounds WHERE turn >= ?", (rounds,))
+    execute(path, "DELETE FROM rounds WHERE round_index >= ?", (rounds,))
 
 
 def arrays(**content):

@@ -264,6 +264,15 @@ CONTAINERS = {
 }
 
 
+def test_a_file_of_another_version_is_refused(checkpoint_file):
+    execute(checkpoint_file, "UPDATE run SET format = ?", ("optfair training 1",))
+    with pytest.raises(ModelFileError) as error:
+        fit(with_checkpoint(checkpoint_file, rounds=3))
+    assert str(error.value) == (
+        "run.checkpoint: was written by another version of optfair; remove it, or name another file."
+    )
+
+
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_rows_of_every_container_are_told_apart(kind, path):
     contain, estimator = CONTAINERS[kind]

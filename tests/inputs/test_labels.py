@@ -145,7 +145,7 @@ SEX_AND_COLOUR = pd.MultiIndex.from_tuples([("F", 0), ("M", 0), ("M", 1)], names
         (lambda: check_names(["a"], 2, "groups"), "groups: 1 names given, but Z has 2 of them"),
         (lambda: check_names(["a", None], 2, "groups"), "groups: a name is missing"),
         (lambda: check_names(["a", "a"], 2, "groups"), "groups: holds a name twice, 'a', among 2"),
-        (lambda: match_groups(["x"], pd.Index(["a"]), 1), "sensitive_features: 'x' is not in the groups seen in fit="),
+        (lambda: match_groups(["x"], pd.Index(["a"]), 1), "sensitive_features: 'x' is not in the groups seen in fit: "),
         (
             lambda: match_groups(pd.DataFrame({"sex": ["M"], "age": [1]}), SEX_AND_COLOUR, 1),
             r"sensitive_features: has the columns \['sex', 'age'\]; fit had \['sex', 'colour'\]",

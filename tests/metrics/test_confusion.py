@@ -63,9 +63,9 @@ def test_a_list_of_groups_sets_the_order_and_may_hold_empty_ones():
     y, label, _, a, _ = random_rows(15)
     confusion = group_confusion(y, label, sensitive_features=a, groups=[2, 7, 1, 0])
     assert confusion.groups.tolist() == [2, 7, 1, 0] and confusion.n_people[1].sum() == 0
-    with pytest.warns(OptFairWarning, match=r"3 rows cannot be formed.*group 7 against overall, outcome 0"):
+    with pytest.warns(OptFairWarning, match=r"3 rates are left out.*group 7 against overall, outcome 0"):
         assert confusion.violation("dp") == violation(y, label, sensitive_features=a)
-    with pytest.warns(OptFairWarning, match=r"5 rows cannot be formed.*conditional of 7 given 2"):
+    with pytest.warns(OptFairWarning, match=r"5 rates are left out.*conditional of 7 given 2"):
         assert 7 not in set(confusion.group_rates()["group"])
 
 
@@ -81,8 +81,8 @@ def test_methods_and_functions_warn_once_about_empty_cells(name):
             call()
         assert len(record) == 1 and record[0].filename == __file__
         message, row = str(record[0].message), "eo: group 'm' against overall, given 1, outcome 0"
-        rows, first = (1, "conditional of 'm' given 1") if name == "group_rates" else (2, row)
-        assert message.startswith(f"{rows} rows cannot be formed") and first in message
+        begin, first = ("1 rate is", "conditional of 'm' given 1") if name == "group_rates" else ("2 rates are", row)
+        assert message.startswith(f"{begin} left out, because nobody is in the group and class: ") and first in message
 
 
 def test_inputs_are_not_changed():

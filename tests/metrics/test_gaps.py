@@ -124,7 +124,7 @@ def test_no_reference_means_overall():
 def test_arguments_beside_constraint_objects_are_refused(argument):
     """Check that an explicit value is refused also where it is the default."""
     y, label, _, a, _ = random_rows(8)
-    message = f"^{next(iter(argument))}: already said by the constraint objects; leave it out here.$"
+    message = f"^{next(iter(argument))}: already set in the constraint objects; leave it out here.$"
     for criterion in (Constraint("dp", 0.1), [Constraint("dp", 0.1), Constraint("eo", 0.1, "pairwise")]):
         with pytest.raises(ValueError, match=message):
             gaps(y, label, sensitive_features=a, criterion=criterion, **argument)
@@ -135,7 +135,7 @@ def test_empty_cells_are_named_in_one_warning():
     y, label, a = empty_cell()
     with pytest.warns(OptFairWarning) as record:
         table = gaps(y, label, sensitive_features=a, criterion="eo")
-    assert len(record) == 1 and "2 rows cannot be formed" in str(record[0].message)
+    assert len(record) == 1 and "2 rates are left out" in str(record[0].message)
     assert "eo: group 'm' against overall, given 1, outcome 0" in str(record[0].message)
     assert len(table) == 6
     # The overall rate is over the rows of all groups.

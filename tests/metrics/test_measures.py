@@ -206,7 +206,7 @@ Y, P, S = [0, 1, 1], [0, 1, 0], ["f", "m", "m"]
         ({"criterion": Ratio("dp")}, "criterion: Ratio is not a gap between groups"),
         ({"criterion": ["dp", MinimumRate("recall", 0.5)]}, "criterion: MinimumRate is not a gap"),
         ({"criterion": Rows(np.ones((1, 8)), upper=1)}, "criterion: Rows is not a gap"),
-        ({"criterion": Constraint("dp"), "reference": "pairwise"}, "reference: already said"),
+        ({"criterion": Constraint("dp"), "reference": "pairwise"}, "reference: already set"),
         ({"reference": "worst"}, "reference='worst': must be one of"),
         ({"outcomes": [5]}, "outcomes=.*5 is not a class"),
         ({"attributes": "marginals"}, "attributes='marginals': needs"),

@@ -262,7 +262,7 @@ def test_classes_of_the_estimator_and_of_the_fold_need_not_agree(data, model):
     mask = y == "a"
     scorer = ViolationScorer(outcomes=["c"], sensitive_features="sex")
     assert scorer(DecisionTreeClassifier().fit(X, y), X[mask], y[mask]) == 0
-    with pytest.warns(OptFairWarning, match="rows cannot be formed") as record:
+    with pytest.warns(OptFairWarning, match="rates are left out") as record:
         ViolationScorer("eo", sensitive_features="sex")(model, X[mask], y[mask])
     assert len(record) == 1
 
@@ -307,7 +307,7 @@ def test_it_can_be_cloned_pickled_and_printed(data, model):
         (ViolationScorer("ppv", sensitive_features="sex"), "criterion='ppv': predictive values"),
         (
             ViolationScorer(Constraint("dp", 0.1), reference="overall", sensitive_features="sex"),
-            "reference: already said by the constraint objects",
+            "reference: already set in the constraint objects",
         ),
         (ViolationScorer(outcomes=["z"], sensitive_features="sex"), "outcomes=.*'z' is not a class"),
     ],

@@ -178,7 +178,7 @@ def test_no_criterion(function, empty):
 @pytest.mark.parametrize("criterion", [Constraint("dp"), [Constraint("dp"), Ratio("dp")]])
 def test_what_an_object_says_is_not_said_again(criterion, options):
     name = next(iter(options))
-    message = rf"^{name}: already said by the constraint objects; leave it out here\.$"
+    message = rf"^{name}: already set in the constraint objects; leave it out here\.$"
     refuses(optfair.solve, message, Z, criterion, **options)
 
 

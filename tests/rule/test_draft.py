@@ -44,7 +44,7 @@ def test_the_status_of_a_certified_gap(problem, lam, tau, gap, temperature, stat
 def test_notes_say_what_else_a_reader_should_know(problem):
     tau = np.full(9, 0.1)
     plain, mixed = make_draft(problem, LAM, tau), make_draft(problem, LAM, tau, 0.0125)
-    outside = "outside its bounds by 2.0e-03, compared with rules allowed the same"
+    outside = "outside its bounds by 2.0e-03; the upper bound is for rules that are allowed the same"
     mixture = "mixed with a constant rule for 1.25% of decisions to stay within tolerance"
     assert outcome(problem, plain, 0.0, 2e-3)[1] == (outside,)
     assert outcome(problem, mixed, 0.0, 0.0)[1] == (mixture,)

@@ -267,8 +267,9 @@ def test_the_certificate_says_by_how_much_the_bounds_moved(name):
     problem, rule, _, _ = corrected_case(name)
     certificate, size = rule.certificate, np.abs(moved_bounds(problem, rule)).max()
     assert certificate.bounds_moved == pytest.approx(size, abs=1e-12) and size > 0
-    assert certificate.notes[-1] == f"for bounds moved by up to {size:.1e}, by which labels say that z(x) is wrong"
-    assert certificate.status is Status.OPTIMAL and "of bounds that labels have moved" in str(certificate)
+    note = f"labels show that z(x) is wrong by up to {size:.1e}, so the bounds on z(x) were moved by as much"
+    assert certificate.notes[-1] == note
+    assert certificate.status is Status.OPTIMAL and "the bounds on z(x) were moved" in str(certificate)
 
 
 def test_a_start_leads_to_the_same_bounds():

@@ -197,7 +197,10 @@ class FairProjection(PosteriorBaseline):
             rows = ratio_rows(rows, float(self.alpha))
         minimum = project(measure, rows, seed)
         if minimum.residual > KKT_WARNING:
-            warn(f"alpha={self.alpha!r}: the projection was not found; it is outside by {minimum.residual:.1e}.")
+            warn(
+                f"alpha={self.alpha!r}: the projection was not reached; its bounds are missed by up to "
+                f"{minimum.residual:.1e}."
+            )
         lam, values = minimum.point.multipliers, minimum.point.values
         nothing = np.zeros((measure.n_cells, measure.n_classes))
         self.weights_ = cell_weights(nothing, rows.matrix(measure.prior), lam).reshape(*Z.shape[1:], Z.shape[2])

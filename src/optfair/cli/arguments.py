@@ -86,7 +86,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="also exit with 1 if the verdict is UNDECIDED, because the people are too few",
+        help="also exit with 1 if the verdict is UNDECIDED (there are too few people to tell)",
     )
     parser.add_argument(
         "--level", type=float, default=0.95, help="confidence level of the intervals (default: %(default)s)"
@@ -187,7 +187,9 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--category", metavar="COLUMN", action="append", default=[], help="column whose numbers are codes, not amounts"
     )
-    parser.add_argument("--weight", metavar="COLUMN", help="column of row weights; whole numbers are numbers of people")
+    parser.add_argument(
+        "--weight", metavar="COLUMN", help="column of row weights; a whole number says how many people a row stands for"
+    )
     parser.add_argument("--aware", action="store_true", help="let predictions depend on the group")
     test = parser.add_mutually_exclusive_group()
     test.add_argument("--test", metavar="FILE", help="also measure the result on the people of this table")

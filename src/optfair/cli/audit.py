@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.cli.audit_data import AuditData, read_audit_data
-from optfair.cli.columns import check_seed, outcome_classes, requested_criteria
+from optfair.cli.columns import check_seed, check_tolerance, outcome_classes, requested_criteria
 from optfair.cli.console import heading, join_name, text_table
 from optfair.cli.main import DONE, NEGATIVE
 from optfair.cli.paths import InputError
@@ -35,6 +35,7 @@ def run(arguments: Namespace) -> int:
     if arguments.rows < 0:
         raise InputError(f"--rows {arguments.rows}: must be at least 0.")
     check_seed(arguments.seed)
+    check_tolerance(arguments.tolerance)
     data = read_audit_data(arguments)
     for note in data.notes:
         warn(note)

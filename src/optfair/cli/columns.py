@@ -116,6 +116,12 @@ def requested_criteria(arguments: Namespace) -> list[str]:
     return names
 
 
+def check_tolerance(tolerance: float) -> None:
+    """Refuse a tolerance that no gap between rates can have."""
+    if not 0 <= tolerance <= 1:
+        raise InputError(f"--tolerance {tolerance:g}: must be a number in [0, 1].")
+
+
 def check_seed(seed: int, limit: int | None = None) -> None:
     """Refuse a seed that is negative, or not below the limit of scikit-learn."""
     if seed < 0 or (limit is not None and seed >= limit):

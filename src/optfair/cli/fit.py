@@ -30,7 +30,7 @@ def run(arguments: Namespace) -> int:
     need_extra("skops", "optfair fit")  # not yet skops.io, which takes seconds: a mistake is reported sooner
     for name, value in _round_options(arguments).items():
         if arguments.method != "in":
-            raise InputError(f"--{name.replace('_', '-')} {value}: is an option of --method in.")
+            raise InputError(f"--{name.replace('_', '-')} {value}: is for --method in only.")
     if arguments.rounds is not None and arguments.rounds < 1:
         raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
     if arguments.held_out is not None and not 0 <= arguments.held_out < 1:

@@ -54,7 +54,7 @@ def draw_frontier(
     axes.set_ylabel("accuracy (test people)")
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right", edgecolor="none", framealpha=0.9)
     return figure
 
 

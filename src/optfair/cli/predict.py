@@ -152,8 +152,8 @@ def _load_model(path: str, trusted: Iterable[str]) -> Any:
     except UntrustedTypesError as error:
         options = " ".join(f"--trust {name}" for name in error.types)
         raise InputError(
-            f"{path}: holds types that optfair does not know: {join_names(error.types)}. If you trust the source of "
-            f"the file, add {options}."
+            f"{path}: holds types that are not loaded without your consent: {join_names(error.types)}. If you trust "
+            f"the source of the file, add {options}."
         ) from None
     except ModelFileError as error:
         raise InputError(f"{error}{swap_hint(path)}") from None

@@ -17,6 +17,7 @@ from optfair.cli.columns import (
     check_numeric,
     check_roles,
     check_seed,
+    check_tolerance,
     name_missing_groups,
     outcome_classes,
     pick_columns,
@@ -69,6 +70,7 @@ class TrainingTables:
 
 def check_training(arguments: Namespace) -> None:
     """Check what can be checked before anything is read."""
+    check_tolerance(arguments.tolerance)
     as_constraints(requested_criteria(arguments), arguments.tolerance, arguments.reference, arguments.outcome)
     make_classifier(arguments.estimator, arguments.seed)
     if arguments.test_size is not None and not 0 < arguments.test_size < 1:
@@ -115,10 +117,10 @@ def read_training(arguments: Namespace) -> TrainingTables:
 
 def fit_post(arguments: Namespace, tables: TrainingTables) -> OptFairPost:
     """Fit OptFair-post with the options of the command line."""
-    print_fitting(arguments, tables.train)
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed)
     kind = _posterior_kind(arguments.estimator, tables.train)
     model = OptFairPost(estimator, **fair_arguments(arguments, tables.train), posterior=kind)
+    print_fitting(arguments, tables.train)
     return model.fit(**tables.train.arguments)
 
 
@@ -218,7 +220,7 @@ def _check_values(
     values = _distinct(train)
     if len(values) < 2:
         raise InputError(
-            f"{option} {name} has only {join_names(sorted(values, key=str))} in the rows to fit on; two are needed."
+            f"{option} {name} has only {join_names(sorted(values, key=str))} in the rows to fit on; give at least two."
         )
     unseen = sorted((set() if test is None else _distinct(test)) - values, key=str)
     if unseen:

@@ -45,7 +45,7 @@ def short_name(criterion: object) -> str:
         if name in _NOT_LINEAR:
             raise NotLinearError(
                 f"criterion={criterion!r}: predictive values divide by the rule's own predictions, so they are "
-                "not linear in the confusion tensor and cannot be constrained here."
+                "not linear in the confusion tensor and cannot be constrained; use 'eo' or 'eop' instead."
             )
     raise ValueError(
         f"criterion={criterion!r}: unknown. Use one of {', '.join(CRITERIA)} (or "
@@ -281,5 +281,5 @@ def as_constraints(
     if not items:
         raise ValueError("criterion: the list is empty; give at least one constraint.")
     if options and all(isinstance(item, AnyConstraint) for item in items):
-        raise ValueError(f"{next(iter(options))}: already said by the constraint objects; leave it out here.")
+        raise ValueError(f"{next(iter(options))}: already set in the constraint objects; leave it out here.")
     return [item if isinstance(item, AnyConstraint) else Constraint(item, **options) for item in items]

@@ -63,7 +63,10 @@ class _FittedPosteriors:
 class OptFairPost(SavableClassifier):
     """Make any classifier fair: the most accurate rule on top of it whose disparity is within tolerance.
 
-    The rule comes with a certificate of optimality and needs no group at prediction.
+    The rule comes with a certificate of optimality and needs no group at prediction. Begin with `fit`, `predict` and
+    `report`; `with_tolerance`, `with_criterion` and `frontier` find other rules without fitting again, and `save`
+    writes a file. Below, z(x) is the estimate of P(A, Y | X=x), group and class together, and h(x) the probability of
+    each class as the prediction.
 
     Parameters
     ----------
@@ -93,12 +96,14 @@ class OptFairPost(SavableClassifier):
     awareness : {"blind", "aware"}, default "blind"
         Whether the group is used at prediction.
     posterior : {"auto", "joint", "factored"}, default "auto"
-        How P(A, Y | X) is learned: by one model of the pair; as P(Y|X) · P(A|X,Y), a model of Y and one of A in each
-        class, which is cheaper as soon as there are several of both; or joint, and factored for a fitted model.
+        How P(A, Y | X) is learned. "joint": by one model of the pair. "factored": as P(Y|X) · P(A|X,Y), by a model of Y
+        and one of A in each class, which is cheaper as soon as there are several of both. "auto": joint, but factored
+        for a model that is already fitted.
     group_estimator : classifier, optional
         Model of P(A | X, Y=i); ``estimator`` again by default, or logistic regression beside a fitted model.
     cv : int, splitter, list of splits, or "prefit", default 5
-        Folds of the out-of-fold posteriors; with a number, rows are dealt out by content.
+        Folds of the out-of-fold posteriors. With a number, a hash of its features decides which fold a row is in, so
+        that the order of the rows does not matter.
     calibration : {"both", "posterior", "labels", "none"}, default "both"
         What labels are used for, beyond the models: z is calibrated ("posterior"), bounds are moved until they hold for
         the labels, as far as these are more than noise ("labels"), both, or nothing.
@@ -113,7 +118,8 @@ class OptFairPost(SavableClassifier):
     n_jobs : int, optional
         Processes that share the model fits.
     random_state : int or generator, optional
-        Seed, also of the models' parts that have none. It makes the key of hashed decisions guessable.
+        Seed, also of the models' parts that have none. The key of hashed decisions is made from it too, so that
+        whoever knows the seed can foretell them; leave it out where people could gain by that.
 
     Attributes
     ----------

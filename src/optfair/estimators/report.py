@@ -181,11 +181,11 @@ class Report:
         if self.small.empty:
             return ""
         cells = [
-            f"{_name(row.group)}{'' if row.given is None else f', {_name(row.given)}'}: {row.n}"
+            f"{_name(row.group)}{'' if row.given is None else f', {_name(row.given)}'}: {row.n} people"
             for row in self.small.head(SHOWN).itertuples()
         ]
         rest = f"; and {len(self.small) - SHOWN} more" if len(self.small) > SHOWN else ""
-        head = "Cells too small to judge: chance moves their rates by more than the tolerance (people)"
+        head = "Too few people to judge, since chance moves their rates by more than the tolerance"
         return f"{head}: {'; '.join(cells)}{rest}"
 
 

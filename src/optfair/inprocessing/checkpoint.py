@@ -27,7 +27,7 @@ from optfair.inprocessing.warm_start import WarmStart
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.identity import row_bytes
 
-FORMAT = "optfair training 1"
+FORMAT = "optfair training 2"
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -100,7 +100,7 @@ class Checkpoint:
         """Return what the run starts from: ``arrays`` for a new file, else those it started from."""
         with self._open() as db:
             db.execute("CREATE TABLE IF NOT EXISTS run (format, mark, start, plain, state)")
-            db.execute("CREATE TABLE IF NOT EXISTS rounds (turn INTEGER PRIMARY KEY, numbers, model)")
+            db.execute("CREATE TABLE IF NOT EXISTS rounds (round_index INTEGER PRIMARY KEY, numbers, model)")
             line = db.execute("SELECT format, mark, start FROM run").fetchone()
             if line is None and not arrays:
                 return {}
@@ -109,7 +109,11 @@ class Checkpoint:
                     "INSERT INTO run VALUES (?, ?, ?, ?, ?)", (FORMAT, self.mark, arrays_to_bytes(arrays), b"", b"")
                 )
                 return arrays
-        if line[0] != FORMAT or line[1] != self.mark:
+        if line[0] != FORMAT:
+            raise ModelFileError(
+                f"{self.path.name}: was written by another version of optfair; remove it, or name another file."
+            )
+        if line[1] != self.mark:
             raise ModelFileError(
                 f"{self.path.name}: belongs to a run with other data or settings (all but decision, mixture and output "
                 "must be the same); remove it, or name another file."
@@ -143,7 +147,7 @@ class Checkpoint:
     def load(self, game: Game, learner: Any, start: np.ndarray, shift: str) -> tuple[Trace, list[Any], Any]:
         """Return (trace, models of its rounds, the plain model or None); the learner is put where it was."""
         with self._open() as db:
-            rows = db.execute("SELECT turn, numbers, model FROM rounds ORDER BY turn").fetchall()
+            rows = db.execute("SELECT round_index, numbers, model FROM rounds ORDER BY round_index").fetchall()
             plain, state = db.execute("SELECT plain, state FROM run").fetchone()
         trace = Trace.empty(game, start)
         models: list[Any] = []

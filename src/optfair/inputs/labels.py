@@ -74,16 +74,19 @@ def encode_classes(
     if classes is None:
         return codes, pd.Index(labels, tupleize_cols=False)
     index = name_index(classes, "classes")
-    return recode(codes, labels, index, name, "classes"), index
+    return recode(codes, labels, index, name, "classes="), index
 
 
 def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name: str, among: str) -> np.ndarray:
-    """Return the codes of the same rows with respect to `index`; a label that `index` does not hold is an error."""
+    """Return the codes of the same rows with respect to `index`.
+
+    A label that `index` does not hold is an error; among : what its message calls the labels of `index`.
+    """
     # A dictionary, not get_indexer: 1, 1.0 and True are the same label, whatever the dtype of the index.
     place = {label: position for position, label in enumerate(index)}
     unknown = [label for label in labels if label not in place]
     if unknown:
-        raise ValueError(f"{name}: {unknown[0]!r} is not in {among}={index.tolist()!r}.")
+        raise ValueError(f"{name}: {unknown[0]!r} is not in {among}{index.tolist()!r}.")
     return np.array([place[label] for label in labels], dtype=np.intp)[codes]
 
 
@@ -98,7 +101,7 @@ def match_groups(
         sensitive_features = sensitive_features[fitted]
     codes, names = encode_groups(sensitive_features, n, missing=missing)
     if unseen == "error":
-        return recode(codes, list(names), groups, "sensitive_features", "the groups seen in fit")
+        return recode(codes, list(names), groups, "sensitive_features", "the groups seen in fit: ")
     place = {name: position for position, name in enumerate(groups)}
     return np.array([place.get(name, -1) for name in names], dtype=np.intp)[codes]
 

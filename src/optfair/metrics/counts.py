@@ -76,12 +76,12 @@ def count_rows(
     group, group_names = encode_groups(sensitive_features, n)
     if groups is not None:
         index = name_index(groups, "groups")
-        group, group_names = recode(group, list(group_names), index, "sensitive_features", "groups"), index
+        group, group_names = recode(group, list(group_names), index, "sensitive_features", "groups="), index
     true, true_names = encode_classes(y_true, classes)
     weights = check_weights(sample_weight, n)
     label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
     if len(names) != len(true_names) or list(names) != list(true_names):
-        true = recode(true, list(true_names), names, "y_true", "classes")
+        true = recode(true, list(true_names), names, "y_true", "classes=")
     return count_codes(group, true, label if probabilities is None else probabilities, weights, group_names, names)
 
 
@@ -130,7 +130,7 @@ def read_prediction(
     if np.ndim(prediction) != 2:
         codes, labels = encode_classes(prediction, name="prediction")
         if fixed:
-            return recode(codes, list(labels), classes, "prediction", "classes"), None, classes
+            return recode(codes, list(labels), classes, "prediction", "classes="), None, classes
         union = list(dict.fromkeys([*classes, *labels]))
         try:
             union = sorted(union)
@@ -140,7 +140,7 @@ def read_prediction(
                 f"y_true, such as {classes.tolist()[0]!r}; use the same labels, or give classes=."
             ) from None
         index = pd.Index(union, tupleize_cols=False)
-        return recode(codes, list(labels), index, "prediction", "classes"), None, index
+        return recode(codes, list(labels), index, "prediction", "classes="), None, index
     probabilities = _check_probabilities(prediction, classes)
     return probabilities.argmax(1), probabilities, classes
 

@@ -113,7 +113,7 @@ class Certificate:
         bounds = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
         tolerance = ", ".join("–" if bound is None else f"{bound:g}" for bound in bounds)
         if self.bounds_moved:
-            tolerance += ", of bounds that labels have moved (see status)"
+            tolerance += " for labels; the bounds on z(x) were moved (see status)"
         lines = [("accuracy", f"{self.accuracy:.6f}")]
         if self.has_costs:
             lines.append(("value", f"{self.value:.6f}"))

@@ -133,7 +133,7 @@ def outcome(problem: FairProblem, draft: RuleDraft, gap: float, excess: float) -
         status = Status.MAX_PASSES
     notes = []
     if excess > 0:
-        notes.append(f"outside its bounds by {excess:.1e}, compared with rules allowed the same")
+        notes.append(f"outside its bounds by {excess:.1e}; the upper bound is for rules that are allowed the same")
         norm = problem.utility.scale * float(np.abs(draft.multipliers).sum())
         if options.max_multiplier is not None and norm >= DRIVER.at_cap * options.max_multiplier:
             notes.append("because max_multiplier is active")

@@ -162,7 +162,7 @@ class Frontier:
         ax.set_xlim(left=0)
         ax.set_xlabel(f"violation ({on})")
         ax.set_ylabel(f"{'minus expected cost' if self.has_costs else 'accuracy'} ({on})")
-        ax.legend(frameon=False)
+        ax.legend(edgecolor="none", framealpha=0.9)
         return ax
 
 

@@ -54,7 +54,7 @@ def solve_with_labels(problem: FairProblem, start: Solution | None = None, n_peo
     if not shift.any():
         return solution
     certificate, size = solution.rule.certificate, float(np.abs(shift).max())
-    note = f"for bounds moved by up to {size:.1e}, by which labels say that z(x) is wrong"
+    note = f"labels show that z(x) is wrong by up to {size:.1e}, so the bounds on z(x) were moved by as much"
     certificate = replace(certificate, notes=(*certificate.notes, note), bounds_moved=size)
     return replace(solution, rule=replace(solution.rule, certificate=certificate))
 

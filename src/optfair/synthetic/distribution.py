@@ -124,7 +124,7 @@ class Distribution:
             return self.group_posterior(x)[:, :, None] * conditional
         codes, names = encode_groups(sensitive_features, len(x))
         groups = pd.Index(self.group_names)
-        codes = recode(codes, list(names), groups, "sensitive_features", "the groups of this world")
+        codes = recode(codes, list(names), groups, "sensitive_features", "the groups of this world: ")
         return np.eye(len(groups))[codes][:, :, None] * conditional
 
     def class_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:

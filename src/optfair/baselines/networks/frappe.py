@@ -262,7 +262,7 @@ class Frappe(NetworkModel):
         if self.fairness_weight == 0 or not terms:
             return  # exactly: AdamW would make steps of the rounding of a gradient that is zero
         if n < m:
-            raise ValueError(f"X: has {n} rows and the fitted model {m} classes; give at least as many rows.")
+            raise ValueError(f"X: has {n} rows, but the fitted model has {m} classes; give at least {m} rows.")
 
         def make_objective(net: nn.Module, targets: Tensor, index: Tensor) -> TrainingObjective:
             start_at_zero(net)
