@@ -202,7 +202,7 @@ def test_the_text_says_what_was_asked_for_reached_and_paid():
     dearest = report.prices.loc[report.prices["price"].idxmax()]
     assert f"Prices (accuracy gained per unit of tolerance)\n  eo, {dearest.group!r}: {dearest.price:.4f}" in text
     first = report.small.iloc[0]
-    assert f"(people): {first.group!r}, {first.given!r}: {first.n};" in text
+    assert f"than the tolerance: {first.group!r}, {first.given!r}: {first.n} people;" in text
     for metrics in report.measured:
         i = metrics.interval
         numbers = f"{metrics.accuracy:.4f}    {i.value:.4f}     {i.lower:.4f} to {i.upper:.4f}  {i.noise_floor:.4f}"
