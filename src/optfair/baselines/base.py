@@ -15,7 +15,7 @@ from optfair.errors import NotLinearError, warn, warn_empty
 from optfair.estimators.base import FairClassifier
 from optfair.inprocessing.learners import trainable_clone
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.models import default_estimator, fit_model, takes_weights
+from optfair.posteriors.models import fit_model, takes_weights
 from optfair.rule.keys import new_key
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed, fresh_seed
@@ -110,7 +110,7 @@ class Baseline(FairClassifier):
 
 def fit_plain(estimator: Any, data: TrainingData, seed: int) -> Any:
     """Return the estimator (None: standardised logistic regression), fitted to the class codes, without constraint."""
-    model = trainable_clone(default_estimator(data.X) if estimator is None else estimator, seed)
+    model = trainable_clone(estimator, seed, data.X)
     if data.weight is not None and not takes_weights(model):
         warn(f"sample_weight: {type(model).__name__} takes none, so it is fitted without.")
     return fit_model(model, data.X, data.y, data.weight)

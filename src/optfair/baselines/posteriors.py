@@ -34,7 +34,7 @@ class PosteriorBaseline(Baseline):
         estimator = self.estimator if prefit or self.estimator is None else trainable_clone(self.estimator, seed)
         group_estimator = self.group_estimator
         if hasattr(group_estimator, "fit") and not isinstance(group_estimator, type):
-            group_estimator = trainable_clone(group_estimator, seed, "group_estimator")
+            group_estimator = trainable_clone(group_estimator, seed, argument="group_estimator")
         posteriors = fit_posteriors(
             estimator,
             group_estimator,

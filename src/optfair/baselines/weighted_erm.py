@@ -33,7 +33,6 @@ from optfair.inprocessing.learners import (
 from optfair.inprocessing.mixture import Mixture, round_weights
 from optfair.inprocessing.summary import history
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.models import default_estimator
 from optfair.rule.multipliers import multiplier_table
 from optfair.rule.problem import make_utility
 from optfair.utils.checks import check_choice, check_integer, check_number
@@ -157,7 +156,7 @@ class WeightedERM(Baseline):
             check_number("stop_gap", self.stop_gap, "[0, inf)")
 
     def _learn(self, data: TrainingData, seed: int) -> None:
-        estimator = trainable_clone(default_estimator(data.X) if self.estimator is None else self.estimator, seed)
+        estimator = trainable_clone(self.estimator, seed, data.X)
         game = self._game(data)
         learner = make_learner(estimator, data, None, seed, int(self.inner_epochs), self.without_weights)
         if isinstance(learner, WeightedCopies):

@@ -25,7 +25,7 @@ from optfair.inprocessing.copies import AUTO_EARLY_STOPPING, WeightedCopies, cla
 from optfair.inprocessing.game import is_plain
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.models import check_estimator, takes_weights, weight_arguments, with_seeds
+from optfair.posteriors.models import check_estimator, default_estimator, takes_weights, weight_arguments, with_seeds
 
 WITHOUT_WEIGHTS = ("error", "resample")
 LEAST_RATE = 0.1  # of networks in late rounds, in units of their lr: smaller ones no longer follow the multipliers
@@ -40,8 +40,12 @@ def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
     return (Pipeline(steps) if steps else None), estimator
 
 
-def trainable_clone(estimator: Any, seed: int, argument: str = "estimator") -> Any:
-    """Return a clone whose parts have a seed where they had none; raise ValueError if it cannot be trained."""
+def trainable_clone(estimator: Any, seed: int, X: Any = None, argument: str = "estimator") -> Any:
+    """Return a clone whose parts have a seed where they had none; raise ValueError if it cannot be trained.
+
+    estimator : None for the default one, which reads rows like X.
+    """
+    estimator = default_estimator(X, argument) if estimator is None else estimator
     final = split_pipeline(estimator)[1]
     tagged = hasattr(final, "__sklearn_tags__") and not isinstance(final, type)
     predicts = hasattr(final, "predict") or (tagged and is_classifier(final))  # some have it once they are fitted

@@ -18,7 +18,6 @@ from optfair.inputs.containers import is_dataset
 from optfair.inputs.identity import duplicate_row_ids
 from optfair.inputs.splits import split_held_out
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.models import default_estimator
 from optfair.rule.problem import make_utility
 from optfair.rule.rule import FairRule
 from optfair.utils.seeds import fresh_seed
@@ -59,8 +58,7 @@ def set_up(
         parts = split_held_out(data, float(parameters.held_out), seed)
         train, measured = data.take(parts[0]), data.take(parts[1])
     game = make_game(measured, constraints, parameters.costs)
-    estimator = parameters.estimator
-    estimator = trainable_clone(default_estimator(data.X) if estimator is None else estimator, seed)
+    estimator = trainable_clone(parameters.estimator, seed, data.X)
     quick_estimator = with_probabilities(estimator)
     X_measured = None if measured is train else measured.X
     epochs = int(parameters.inner_epochs)

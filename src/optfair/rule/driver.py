@@ -40,7 +40,8 @@ class Solution:
 def solve_problem(problem: FairProblem, start: Solution | None = None) -> Solution:
     """Return the most accurate rule within the bounds of ``problem``; start : the solution of a similar problem.
 
-    The loop ends: the cap is raised once, a rule is confirmed once per temperature, and temperatures fall to the last.
+    Where the bounds could not be kept to the last digit the certificate says by how much (``excess``); where no rule
+    keeps them InfeasibleError is raised. The loop ends: the cap is raised once, a rule is confirmed once per temperature, and temperatures fall to the last.
     """
     clock = time.perf_counter()
     refuse_fixed_rows(problem)
@@ -172,11 +173,11 @@ class Search:
         inside: the request may then be infeasible, and multipliers would grow without end.
         """
         rows, options = self.problem.rows, self.options
-        price = self.problem.utility.scale * float(np.abs(lam).sum())
+        norm = self.problem.utility.scale * float(np.abs(lam).sum())
         two_sided = np.isfinite(rows.lower) & np.isfinite(rows.upper)
         half = np.where(two_sided, (rows.upper - rows.lower) / 2, 1.0)
-        price = np.clip(price or DRIVER.expected_price, DRIVER.least_price, DRIVER.largest_price)
-        most = DRIVER.margin_of_gap * options.gap / price
+        norm = np.clip(norm or DRIVER.expected_price, DRIVER.least_price, DRIVER.largest_price)
+        most = DRIVER.margin_of_gap * options.gap / norm
         margin = np.where(self.problem.fixed, 0.0, np.minimum(most, DRIVER.margin * half))
         single = self.problem.posterior.dtype == np.float32
         noise = DRIVER.least_residual_single if single else DRIVER.least_residual_double

@@ -33,7 +33,8 @@ class FairRule:
     temperatures : ndarray of shape (n_groups, n_classes)
         Temperature of each cell; all zero for a plain argmax.
     share : float
-        With this probability the prediction is drawn from ``constant``, whatever x is.
+        With this probability the prediction is drawn from ``constant``, whatever x is; this brings a rule that missed
+        its bounds by a little within them.
     constant : ndarray of shape (n_classes,)
         Probabilities of the constant rule that is mixed in.
     groups : pandas.Index

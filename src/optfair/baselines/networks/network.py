@@ -55,7 +55,7 @@ def network_learner(estimator: Any, data: TrainingData, seed: int, argument: str
             f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline: its "
             "training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: module)."
         )
-    learner = make_learner(trainable_clone(estimator, seed, argument), data, None, seed, 1, "error")
+    learner = make_learner(trainable_clone(estimator, seed, argument=argument), data, None, seed, 1, "error")
     assert isinstance(learner, SoftTargets)
     return learner
 
