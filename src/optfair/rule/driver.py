@@ -41,7 +41,8 @@ def solve_problem(problem: FairProblem, start: Solution | None = None) -> Soluti
     """Return the most accurate rule within the bounds of ``problem``; start : the solution of a similar problem.
 
     Where the bounds could not be kept to the last digit the certificate says by how much (``excess``); where no rule
-    keeps them InfeasibleError is raised. The loop ends: the cap is raised once, a rule is confirmed once per temperature, and temperatures fall to the last.
+    keeps them InfeasibleError is raised. The loop ends: the cap is raised once, a rule is confirmed once per
+    temperature, and temperatures fall to the last.
     """
     clock = time.perf_counter()
     refuse_fixed_rows(problem)
