@@ -1,0 +1,229 @@
+"""Solve for rules on posteriors that are kept: the first one, other tolerances, other criteria, a frontier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from optfair.constraints import AnyConstraint, Constraint
+from optfair.errors import warn_empty
+from optfair.estimators.saving import SavableClassifier
+from optfair.inputs.labels import match_groups
+from optfair.metrics.counts import ConfusionCounts
+from optfair.rule.certificate import Certificate
+from optfair.rule.determinism import Determinism
+from optfair.rule.driver import Solution, solve_problem
+from optfair.rule.frontier import Frontier
+from optfair.rule.label_correction import solve_with_labels
+from optfair.rule.options import Options
+from optfair.rule.problem import FairProblem
+from optfair.rule.rule import FairRule
+from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tolerance_path, with_tolerance
+from optfair.utils.seeds import as_seed
+
+# Constraint objects say these themselves.
+UNSAID: dict[str, Any] = {"tolerance": None, "reference": None, "outcomes": None, "attributes": None}
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPosteriors:
+    """What is kept of the rows fitted on: personal data, never written out.
+
+    problem : with out-of-fold posteriors and observed cells. solution : of the present constraints.
+    plain : what the model itself would have predicted, out of fold, counted. n_people : their number, or None where
+    weights are those of a survey.
+    """
+
+    problem: FairProblem
+    solution: Solution
+    plain: ConfusionCounts
+    n_people: float | None
+
+
+class RuleSolver(SavableClassifier):
+    """A classifier whose rule is solved on posteriors; those of the rows fitted on may be kept in ``_fitted``."""
+
+    temperature: Any
+    gap: float
+    calibration: str
+    rule_: FairRule
+    seconds_: dict[str, float]
+    n_base_fits_: int
+    _fitted: FittedPosteriors | None
+
+    def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return z(x) of new rows, (n, n_groups, n_classes)."""
+        raise NotImplementedError
+
+    # -- how rules are solved ------------------------------------------------------------------------------
+    def _solve(self, problem: FairProblem, n_people: float | None, start: Solution | None = None) -> Solution:
+        """Solve a problem, with bounds corrected by labels if that is asked for."""
+        if self.calibration in ("labels", "both"):
+            return solve_with_labels(problem, start, n_people)
+        return solve_problem(problem, start)
+
+    def _options(self) -> Options:
+        """Return how to solve."""
+        return Options(temperature=self.temperature, gap=self.gap, random_state=as_seed(self.random_state))
+
+    # -- what was found ------------------------------------------------------------------------------------
+    @property
+    def certificate_(self) -> Certificate:
+        """How close to the best rule this one is, on z(x)."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.certificate
+
+    @property
+    def multipliers_(self) -> pd.DataFrame:
+        """One line per constraint row: names, multiplier, price, value and bounds."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.multipliers
+
+    @property
+    def determinism_(self) -> Determinism:
+        """What predicting the likeliest class for everybody would change."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.determinism
+
+    # -- other rules from the same posteriors --------------------------------------------------------------
+    def with_tolerance(self, tolerance: Any) -> Self:
+        """Return the same models with another tolerance; only the rule is solved again.
+
+        Parameters
+        ----------
+        tolerance : float or mapping from group to float
+            The new tolerance of every criterion.
+
+        Returns
+        -------
+        OptFairPost
+            Another fitted classifier.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.with_tolerance(0.05).tolerance
+        0.05
+        """
+        constraints = self._constraints()
+        if isinstance(self.criterion, str):
+            return self._solve_again(tolerance=tolerance)
+        if not any(isinstance(constraint, Constraint) for constraint in constraints):
+            raise ValueError("tolerance: none of the constraints has one; use with_criterion.")
+        return self._solve_again(criterion=with_tolerance(constraints, tolerance), **UNSAID)
+
+    def with_criterion(self, criterion: Any, tolerance: Any = None) -> Self:
+        """Return the same models with another criterion; only the rule is solved again.
+
+        Parameters
+        ----------
+        criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these
+            The new criterion.
+        tolerance : float or mapping from group to float, optional
+            The new tolerance; the present one by default.
+
+        Returns
+        -------
+        OptFairPost
+            Another fitted classifier.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.with_criterion("eo", 0.1).criterion
+        'eo'
+        """
+        if not isinstance(criterion, str):  # objects say everything themselves
+            items = [criterion] if isinstance(criterion, AnyConstraint) else list(criterion)
+            if all(isinstance(item, AnyConstraint) for item in items):
+                return self._solve_again(criterion=criterion, **{**UNSAID, "tolerance": tolerance})
+        return self._solve_again(criterion=criterion, tolerance=self.tolerance if tolerance is None else tolerance)
+
+    def _posteriors(self) -> FittedPosteriors:
+        check_is_fitted(self, "rule_")
+        fitted: FittedPosteriors | None = getattr(self, "_fitted", None)
+        if fitted is None:
+            raise ValueError(
+                "the out-of-fold posteriors are not available (keep_posteriors=False, or a copy or a file of the "
+                "model, which never hold them); fit again."
+            )
+        return fitted
+
+    def _solve_again(self, **parameters: Any) -> Self:
+        """Return a copy with other parameters, solved again from the present solution."""
+        fitted = self._posteriors()
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        for name, value in parameters.items():
+            setattr(other, name, value)
+        constraints, options = other._constraints(), other._options()
+        clock = time.perf_counter()
+        problem = fitted.problem.with_constraints(constraints, options)
+        if problem.rows.dropped != fitted.problem.rows.dropped:
+            warn_empty(problem.rows.dropped)
+        solution = other._solve(problem, fitted.n_people, fitted.solution)
+        other._fitted = replace(fitted, problem=problem, solution=solution)
+        # The same key: whoever is undecided under both rules gets a class from the same number.
+        other.rule_ = replace(solution.rule, key=self.rule_.key)
+        other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
+        other.n_base_fits_ = 0
+        return other
+
+    def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
+        """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
+
+        Without test data violations are those on z(x); where labels have moved the bounds they may exceed the
+        tolerance.
+
+        Parameters
+        ----------
+        tolerances : int or sequence of float, default 20
+            How many tolerances, or the tolerances themselves.
+        test : tuple, optional
+            ``(X_test, y_test, groups_test)`` or ``(..., weights)``: labelled people on whom every rule is measured too.
+
+        Returns
+        -------
+        Frontier
+            The rules and a table of what each reaches.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> len(model.frontier([0.1, 0.05]).rules)
+        2
+        """
+        fitted = self._posteriors()
+        if test is not None:
+            if not isinstance(test, tuple | list) or len(test) not in (3, 4):
+                raise ValueError(
+                    "test: must be (X_test, y_test, groups_test) or (X_test, y_test, groups_test, weights)."
+                )
+            X, y, groups, *rest = test
+            Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
+            codes = match_groups(groups, self.groups_, len(Z), missing=self.missing)
+            test = (Z, y, self.groups_[codes], *rest)
+
+        def solver(problem: FairProblem, start: Solution | None) -> Solution:
+            solution = self._solve(problem, fitted.n_people, start)
+            return replace(solution, rule=replace(solution.rule, key=self.rule_.key))
+
+        problem = fitted.problem.with_constraints(loosest_constraints(self._constraints()), self._options())
+        scorer = None if test is None else FrontierScorer(test, problem)
+        warn_empty(() if scorer is None else scorer.dropped)
+        return tolerance_path(problem, tolerances, scorer, solver)
