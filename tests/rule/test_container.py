@@ -151,5 +151,6 @@ def test_infeasible_requests_are_refused_on_files(measures):
 
 
 def test_no_more_than_a_block_is_read_at_a_time(measures):
-    measure = measures[1]
-    assert measure.most_rows <= BLOCK_ROWS < N / 3 and measure.n_reads > 0
+    problem = state(measures[1:], "dp", 0.01)[0]
+    passes = solve_problem(problem).rule.certificate.passes
+    assert problem.posterior.n_reads > passes > 0 and problem.posterior.most_rows <= BLOCK_ROWS < N / 3
