@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,11 @@ def run_small(folder, **options):
     reported = []
     run_all([SMALL], folder, smoke=True, only=("adult",), **{"report": reported.append, "limit": 1800.0} | options)
     return reported
+
+
+def live_workers():
+    """Return the workers that are alive; other tests of this process may have left a pool of joblib."""
+    return [child for child in multiprocessing.active_children() if isinstance(child, SpawnProcess)]
 
 
 def scores(folder):
@@ -150,7 +156,7 @@ def test_workers_give_the_same_scores_whatever_their_number(whole, by_worker, tm
     shutil.copy(whole[0] / f"{TUNING}.jsonl", tmp_path)
     run_small(tmp_path, jobs=2)
     assert scores(tmp_path) == scores(whole[0])
-    assert not multiprocessing.active_children()
+    assert not live_workers()
 
 
 # -- workers that take too long, or die ---------------------------------------------------------------------
@@ -172,7 +178,7 @@ def test_a_run_that_takes_too_long_is_stopped_and_the_others_go_on(whole, by_wor
     assert long == {"run": runs[0].as_dict(), "error": f"stopped after {limit:g} seconds", "limit": limit}
     assert [line["run"] for line in quick] == [run.as_dict() for run in runs[1:]]
     assert all("scores" in line for line in quick)
-    assert not multiprocessing.active_children()
+    assert not live_workers()
 
 
 def test_the_clock_starts_when_the_data_are_loaded(whole):
@@ -192,14 +198,14 @@ def test_a_worker_that_dies_is_reported_and_finished_runs_are_kept(whole, tmp_pa
 
     def report(text):
         if text.startswith("small 3/"):
-            (worker,) = multiprocessing.active_children()
+            (worker,) = live_workers()
             os.kill(worker.pid, signal.SIGKILL)
 
     message = r"^a worker ended with -9 at [\w-]+ on adult, seed \d; .*start again to go on\.$"
     with pytest.raises(WorkerDied, match=message):
         run_small(tmp_path, report=report)
     before = (tmp_path / "small.jsonl").read_bytes()
-    assert 3 <= before.count(b"\n") < N_RUNS and not multiprocessing.active_children()
+    assert 3 <= before.count(b"\n") < N_RUNS and not live_workers()
     run_small(tmp_path)
     assert (tmp_path / "small.jsonl").read_bytes().startswith(before) and scores(tmp_path) == scores(whole[0])
 
@@ -209,7 +215,7 @@ def test_a_worker_that_dies_between_units_is_reported_too(whole, tmp_path):
     plan, (run,) = runs_of_training(whole, 1)
     lines = evaluate_all(plan, [run, replace(run, seed=2)], tmp_path, 1, 600.0)
     assert "scores" in next(lines)
-    (worker,) = multiprocessing.active_children()
+    (worker,) = live_workers()
     worker.kill()
     worker.join()
     with pytest.raises(WorkerDied, match="seed 2"):
