@@ -24,6 +24,7 @@ EXPERIMENTS = (
     "seconds",
     "installed",
     "labels",
+    "tightening",
     "networks",
 )
 PAGES = ("results", "baselines", "calibration", "inprocessing")  # in the order in which they are written

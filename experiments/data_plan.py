@@ -23,7 +23,8 @@ class DataPlan:
     trials choose. features_of : the data whose network, frozen, gives the features. trials : instead of the methods'.
     split : "authors" (that of the paper's code) or "random". rows : a random sample of so many. arrays : X is an array
     of doubles instead of a table of singles. expected : score the probabilities instead of predictions.
-    installed : methods have the options of their classes, not those of methods.toml.
+    installed : methods have the options of their classes, not those of methods.toml. crossed : further attributes of
+    the groups, by their names, and the columns of X that they are made of.
     """
 
     name: str
@@ -42,6 +43,7 @@ class DataPlan:
     arrays: bool = False
     expected: bool = False
     installed: bool = False
+    crossed: Mapping[str, str] | None = None
 
     def load_arguments(self, source: str) -> dict[str, Any]:
         """Return the arguments of the function that loads this source, without its name."""

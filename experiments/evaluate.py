@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from experiments.alternatives import ALTERNATIVES, AlternativePost
 from experiments.base_models import CachedClassifier, base_model
 from experiments.catalogue import MethodPlan
 from experiments.data_plan import DataPlan
-from experiments.plan import Run
+from experiments.plan import NO_BOUND, Run
 from experiments.splits import SplitData, TrainTestSplit, load_split
+from experiments.walk import walk
 from optfair import OptFairIn, OptFairInPost, OptFairPost
 from optfair.metrics import group_confusion
 
@@ -49,6 +51,9 @@ def evaluate_run(
         warnings.simplefilter("always")
         try:  # of what a method does only; a fault of ours is no line
             line |= _fit(model, split.train)
+            if "path" in run.options:
+                plain = score(model.with_tolerance(NO_BOUND).predict_proba(split.test.X), split.test, model.classes_)
+                return line | {"scores": {"expected": plain}, **walk(model, split, run.options["path"])}
             predictions = None if data.expected else predict(model, split.test.X, keyed=not data.installed)
             randomised = data.expected or method.kind.output != "deterministic"
             h = model.predict_proba(split.test.X) if randomised else None
@@ -81,7 +86,7 @@ def _fit(model: Any, train: SplitData) -> dict[str, Any]:
     """
     CachedClassifier.model_seconds = CachedClassifier.fit_seconds = 0.0
     clock, wall = time.process_time(), time.perf_counter()
-    model.fit(train.X, train.y, sensitive_features=train.group)
+    model.fit(train.X, train.y, sensitive_features=train.group if train.attributes is None else train.attributes)
     seconds = {
         "cpu_seconds": time.process_time() - clock - CachedClassifier.fit_seconds,
         "model_cpu_seconds": CachedClassifier.model_seconds,
@@ -156,7 +161,7 @@ def _truth(rule: Callable[[Any], np.ndarray], run: Run, split: TrainTestSplit) -
 # -- the methods -------------------------------------------------------------------------------------------
 def make_model(run: Run, method: MethodPlan, split: TrainTestSplit) -> Any:
     """Return the classifier of a run, on the model of its data."""
-    options = {name: value for name, value in run.options.items() if name not in ("model", "features", "revision")}
+    options = {name: value for name, value in run.options.items() if name not in ("model", "features", "revision", "path")}
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     images = np.ndim(split.train.X) > 2
     if "folds" in options:
@@ -174,7 +179,10 @@ def make_model(run: Run, method: MethodPlan, split: TrainTestSplit) -> Any:
         base = CachedClassifier(base)
         options |= {"n_jobs": 1} if kind.needs is None else {}
         options |= {"cv": 2} if images else {}  # a network of images takes minutes
-    return kind.make(run.criterion, run.value, estimator=base, **options)
+    model = kind.make(run.criterion, run.value, estimator=base, **options)
+    if options.get("calibration") in ALTERNATIVES:
+        return AlternativePost(**model.get_params(deep=False))
+    return model
 
 
 def _in_then_post(run: Run, options: dict[str, Any], base: Any) -> Any:

@@ -54,7 +54,7 @@ class Run:
     data, method : names in data.toml and methods.toml. source : where the rows were loaded from; load_arguments : of
     `load` or `make_fair_classification`. value : of the knob. rows : the size of the sample, None for all rows.
     options : of the class; under "model" those of the network, under "features" those of the network frozen below it,
-    under "adjustment" those of the one on top that FRAPPÉ fits.
+    under "adjustment" those of the one on top that FRAPPÉ fits; under "path" the rules that `walk` solves for.
     """
 
     data: str
@@ -142,7 +142,8 @@ class Plan:
             for data in (name for name in members if name in selected):
                 for name in table["methods"]:
                     method = self.methods[name]
-                    for options in table.get("options", [{}]):
+                    path = {"path": table["path"]} if "path" in table else {}
+                    for options in ({**options, **path} for options in table.get("options", [{}])):
                         if method.anchor:
                             yield Setting(data, name, "dp", NO_BOUND, options)
                         elif method.kind.knob is None:
@@ -168,7 +169,7 @@ class Plan:
 
     def seeds(self, data: DataPlan) -> Sequence[int]:
         """Return the seeds of the runs on these data."""
-        return data.seeds[: max(1, len(data.seeds) // 2)] if self.smoke else data.seeds
+        return data.seeds[: min(2, max(1, len(data.seeds) // 2))] if self.smoke else data.seeds
 
     def run(self, setting: Setting, seed: int, *, part: str = "test", trial: Mapping[str, Any] | None = None) -> Run:
         """Return the run of a setting at a seed. trial : its settings; None: those that tuning chose."""
@@ -301,6 +302,8 @@ def shrink(options: dict[str, Any], method: Method, *, installed: bool) -> dict[
         options |= {"model": options.get("model", SMOKE_MODEL)}
         options |= {"rounds": SMOKE_ROUNDS} if method.name in ("OptFairIn", "WeightedERM") else {}
     options |= {"rounds": SMOKE_ROUNDS} if "rounds" in options else {}
+    if "path" in options:  # one rule of each path
+        options["path"] = {name: values[:1] for name, values in options["path"].items()}
     if method.name == "Frappe":  # which has a network of its own, on top
         options["adjustment"] = {"module": "linear"}
     for name in {"model", "features", "adjustment"} & set(options):

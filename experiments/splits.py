@@ -7,6 +7,7 @@ part "validation"   train = the first three quarters of those 60 %, test = the f
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,16 +23,18 @@ from optfair.datasets import load, make_fair_classification
 
 TRAIN_SHARE, VALIDATION_SHARE = 0.6, 0.25
 SMOKE_SIZE = 16  # of images
+MAX_VALUES = 10  # of an attribute; numbers with more are cut into thirds
 SMOKE_SYNTHETIC: dict[str, Any] = {"n_features": 192, "n_classes": 4, "n_groups": 2, "random_state": 0}
 
 
 @dataclass(frozen=True, eq=False)
 class SplitData:
-    """X, y (n,) and group (n,) of one part; names as text."""
+    """X, y (n,) and group (n,) of one part; names as text. attributes : a column each, where groups are crossed."""
 
     X: Any
     y: np.ndarray
     group: np.ndarray
+    attributes: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +56,16 @@ def load_split(plan: DataPlan, run: Run, cache: Path) -> TrainTestSplit:
     train, test = _parts(_order(plan, run.seed, len(y)), TRAIN_SHARE, run.part)
     if plan.features_of:
         X = frozen_features(run, X, y, train, cache)
-    X = _as_arrays(X) if plan.arrays else X
+    table, X = X, _as_arrays(X) if plan.arrays else X
+    crossed = _cross(group, table, plan.crossed) if plan.crossed else None
     train_data, test_data = (
-        SplitData(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows], group[rows]) for rows in (train, test)
+        SplitData(
+            X.iloc[rows] if hasattr(X, "iloc") else X[rows],
+            y[rows],
+            group[rows],
+            None if crossed is None else crossed.iloc[rows],
+        )
+        for rows in (train, test)
     )
     return TrainTestSplit(train_data, test_data, stand_in)
 
@@ -98,6 +108,17 @@ def _load(request: str, sample: tuple[int, int] | None) -> tuple[Any, np.ndarray
     data = load(name, download=False, **arguments)
     X = _pixels(data.X) if images else data.X.astype(np.float32) if single else data.X
     return X, _text(data.y), _text(data.sensitive_features), data.stand_in
+
+
+def _cross(group: np.ndarray, table: pd.DataFrame, crossed: Mapping[str, str]) -> pd.DataFrame:
+    """Return the group and further attributes, made of columns of X: their values, or thirds of a number."""
+    attributes = {"group": group}
+    for name, column in crossed.items():
+        values = table[column].to_numpy() if column in table else np.zeros(len(group))  # synthetic data have none
+        if len(np.unique(values)) > MAX_VALUES:
+            values = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
+        attributes[name] = values.astype(str)
+    return pd.DataFrame(attributes)
 
 
 def _as_arrays(X: Any) -> np.ndarray:

@@ -1,247 +1,38 @@
-"""Calibration is the optimum of its loss, and brings a distorted Z back to the truth."""
+"""A calibration scales each factor of z by the people it speaks of, and follows labels only as far as they go."""
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
-from optfair.posteriors import calibration
-from optfair.posteriors.calibration import CLIP, Scaling, apply_calibration, calibrate, fit_calibration, fit_scaling
+from optfair.posteriors.calibration import (
+    ROWS_PER_PARAMETER,
+    BlindCalibration,
+    calibrate_aware,
+    calibrate_blind,
+    fit_factor,
+    group_shares,
+    identity_scaling,
+    join_factors,
+)
+from optfair.posteriors.scaling import fit_scaling
 from tests.posteriors.helpers import draw_cells
 from tests.problems import softmax
 
-N, K = 1200, 4
+
+def folds(n, k=5):
+    """Return k splits by position."""
+    part = np.arange(n) % k
+    return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(k)]
 
 
-def truth(seed, n=N, k=K):
-    """Return P (n, k) and cells drawn from it."""
+def joint(seed, n=6000, A=3, m=3):
+    """Return a true joint posterior (n, A, m), and groups and classes drawn from it."""
     rng = np.random.default_rng(seed)
-    P = softmax(rng.normal(size=(n, 3)) @ rng.normal(size=(3, k)) + 0.5 * rng.normal(size=k))
-    return P, draw_cells(P, rng)
+    P = softmax(rng.normal(size=(n, 3)) @ rng.normal(size=(3, A * m)))
+    cell = draw_cells(P, rng)
+    return P.reshape(n, A, m), cell // m, cell % m
 
 
-def power(P, exponent=1.7, shift=0.0):
-    """Distort P: softmax(exponent · log P + shift)."""
-    return softmax(exponent * np.log(P) + shift)
-
-
-def divergence(P, Q):
-    """Return mean KL(P ‖ Q), by which the log loss of Q is above that of the truth; labels add no noise to it."""
-    return float((P * np.log(P / Q)).sum(axis=1).mean())
-
-
-def freedom(k):
-    """Return the number of parameters that matter: equal changes of all scores change nothing."""
-    return (k + 1) * (k - 1)
-
-
-def make_loss(Z, cell, w, ridge):
-    """Return the loss of the module's equation as a function of (B, b)."""
-    logs = np.log(np.maximum(Z, CLIP))
-
-    def loss(B, b):
-        likelihood = softmax(logs @ B + b)[np.arange(len(Z)), cell]
-        return -np.average(np.log(likelihood), weights=w) + ridge / (2 * w.sum()) * ((B - np.eye(len(B))) ** 2).sum()
-
-    return loss
-
-
-# -- the optimum --------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("ridge", [0.1, 1.0, 50.0])
-def test_no_change_of_a_parameter_lowers_the_loss(ridge):
-    P, cell = truth(0)
-    Z, w = power(P), 1 + np.random.default_rng(1).exponential(size=N)
-    scaling = fit_scaling(Z, cell, w, ridge)
-    loss = make_loss(Z, cell, w, ridge)
-    B, b, step = scaling.slopes, scaling.intercepts, 1e-4
-    for c in range(K):
-        for j in range(K):
-            E = np.zeros((K, K))
-            E[c, j] = step
-            assert abs(loss(B + E, b) - loss(B - E, b)) / (2 * step) < 1e-5
-        e = np.eye(K)[c] * step
-        assert abs(loss(B, b + e) - loss(B, b - e)) / (2 * step) < 1e-5
-    assert loss(B, b) < loss(np.eye(K), np.zeros(K)) - 1e-3
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_calibrated_moments_are_those_of_the_labels(weighted):
-    """Intercepts are free, so cells agree on average; products with log z_c agree up to the gradient of the ridge."""
-    P, cell = truth(2)
-    Z, onehot = power(P), np.eye(K)[cell]
-    w = np.random.default_rng(3).uniform(1, 4, N) if weighted else np.ones(N)
-    scaling = fit_scaling(Z, cell, w if weighted else None)
-    wrong = (scaling(Z) - onehot) * (w / w.sum())[:, None]
-    np.testing.assert_allclose(wrong.sum(axis=0), 0, atol=1e-5)
-    ridge_gradient = 10.0 * (scaling.slopes - np.eye(K)) / w.sum()
-    np.testing.assert_allclose(np.log(np.maximum(Z, CLIP)).T @ wrong, -ridge_gradient, atol=1e-5)
-
-
-def test_without_ridge_it_is_logistic_regression_on_log_z():
-    P, cell = truth(4)
-    Z = power(P, 0.6)
-    model = LogisticRegression(C=1e9, tol=1e-10, max_iter=10_000).fit(np.log(Z), cell)
-    np.testing.assert_allclose(fit_scaling(Z, cell, ridge=1e-9)(Z), model.predict_proba(np.log(Z)), atol=2e-5)
-
-
-def test_with_a_large_ridge_only_the_shares_of_the_cells_are_corrected():
-    P, cell = truth(5)
-    Z = power(P)
-    scaling = fit_scaling(Z, cell, ridge=1e9)
-    np.testing.assert_allclose(scaling.slopes, np.eye(K), atol=1e-5)
-    np.testing.assert_allclose(scaling(Z).mean(axis=0), np.bincount(cell) / N, atol=1e-5)
-
-
-@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e6])
-def test_a_posterior_that_agrees_with_the_labels_does_not_change(ridge):
-    """Counts of cells at each x are exactly proportional to z(x): the identity is the optimum whatever the ridge."""
-    counts = np.random.default_rng(6).integers(1, 9, (25, K))
-    Z = np.repeat(counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=1), axis=0)
-    cell = np.concatenate([np.repeat(np.arange(K), row) for row in counts])
-    scaling = fit_scaling(Z, cell, ridge=ridge)
-    np.testing.assert_allclose(scaling.slopes, np.eye(K), atol=1e-9)
-    np.testing.assert_allclose(scaling(Z), Z, atol=1e-9)
-
-
-# -- rows and weights ----------------------------------------------------------------------------------------
-def test_a_weight_of_two_is_two_rows():
-    P, cell = truth(7, 400)
-    Z, times = power(P), np.random.default_rng(8).integers(1, 4, 400)
-    weighted = fit_scaling(Z, cell, times.astype(float))
-    repeated = fit_scaling(np.repeat(Z, times, axis=0), np.repeat(cell, times))
-    np.testing.assert_allclose(weighted(Z), repeated(Z), atol=1e-5)
-
-
-@pytest.mark.parametrize("scale", [1 / 400, 1e-6])
-def test_small_weights_stand_for_as_many_rows(scale):
-    P, cell = truth(9, 400)
-    Z = power(P)
-    np.testing.assert_allclose(fit_scaling(Z, cell, np.full(400, scale))(Z), fit_scaling(Z, cell)(Z), atol=1e-6)
-
-
-def test_the_order_of_rows_does_not_matter():
-    P, cell = truth(10)
-    Z, order = power(P), np.random.default_rng(11).permutation(N)
-    np.testing.assert_allclose(fit_scaling(Z[order], cell[order])(Z), fit_scaling(Z, cell)(Z), atol=1e-5)
-
-
-def test_cells_without_rows_stay_empty():
-    P, cell = truth(12)
-    Z = np.insert(power(P), [0, 2], 0.0, axis=1)  # cells 0 and 3 of six
-    places = np.array([1, 2, 4, 5])
-    scaling = fit_scaling(Z, places[cell])
-    assert scaling.cells.tolist() == places.tolist()
-    assert (scaling(Z)[:, [0, 3]] == 0).all()
-    np.testing.assert_allclose(scaling(Z)[:, places], fit_scaling(power(P), cell)(power(P)), atol=1e-6)
-
-
-def test_mass_on_a_cell_without_rows_goes_to_the_others():
-    P, cell = truth(13)
-    Q = fit_scaling(P, np.where(cell == 0, 1, cell))(P)
-    assert (Q[:, 0] == 0).all()
-    np.testing.assert_allclose(Q.sum(axis=1), 1)
-
-
-def test_one_cell_for_all_rows_is_certain():
-    P, _ = truth(14, 50)
-    assert (fit_scaling(P, np.full(50, 2))(P) == np.eye(K)[2]).all()
-
-
-def test_zeros_in_z_give_finite_probabilities():
-    """Forests predict 0 and 1 where the truth is neither; some of these are wrong, and no row may become NaN."""
-    P, cell = truth(15)
-    Z = np.where(P < 0.1, 0.0, P)
-    Z[:40] = np.eye(K)[(cell[:40] + 1) % K]
-    Z /= Z.sum(axis=1, keepdims=True)
-    Q = fit_scaling(Z, cell)(Z)
-    assert np.isfinite(Q).all() and (Q > 0).all()
-    np.testing.assert_allclose(Q.sum(axis=1), 1)
-    np.testing.assert_allclose(Q.mean(axis=0), np.bincount(cell) / N, atol=1e-5)
-
-
-# -- the same optimum by every path --------------------------------------------------------------------------
-def test_the_optimum_does_not_depend_on_the_preconditioner(monkeypatch):
-    P, cell = truth(16)
-    Z = power(P)
-    full = fit_scaling(Z, cell)
-    monkeypatch.setattr(calibration, "FULL_HESSIAN_CELLS", 2)
-    blocks = fit_scaling(Z, cell)
-    loss = make_loss(Z, cell, np.ones(N), 1.0)
-    assert loss(blocks.slopes, blocks.intercepts) < loss(full.slopes, full.intercepts) + 1e-6
-    np.testing.assert_allclose(blocks(Z), full(Z), atol=1e-3)
-
-
-def test_many_cells_need_little_memory():
-    """The curvature of 150 cells as one matrix would be 4 GB."""
-    rng = np.random.default_rng(17)
-    Z = rng.dirichlet(np.ones(150), 300)
-    cell = np.concatenate([np.arange(150), draw_cells(Z[150:], rng)])
-    Q = fit_scaling(Z, cell, ridge=1e4)(Z)
-    np.testing.assert_allclose(Q.mean(axis=0), np.bincount(cell) / 300, atol=1e-3)
-
-
-def test_a_start_from_a_sketch_ends_at_the_same_optimum(monkeypatch):
-    P, cell = truth(18)
-    Z = power(P)
-    plain = fit_scaling(Z, cell)(Z)
-    monkeypatch.setattr(calibration, "SKETCH_ROWS", N // 4)
-    np.testing.assert_allclose(fit_scaling(Z, cell)(Z), plain, atol=2e-5)
-
-
-def test_a_sample_of_the_rows_gives_nearly_the_same_scaling(monkeypatch):
-    """Check half of 8 000 rows: the distance to the full fit is that of so many rows, and a rare cell is present."""
-    P, cell = truth(19, 8000)
-    Z = np.column_stack([power(P), np.full(8000, 1e-3)])  # and a sixth cell without rows
-    Z = np.insert(Z / Z.sum(axis=1, keepdims=True), 2, 1e-3, axis=1) / 1.001
-    cell = np.where(cell >= 2, cell + 1, cell)
-    cell[:6] = 2
-    full = fit_scaling(Z, cell)
-    monkeypatch.setattr(calibration, "FIT_ROWS", 4000)
-    sampled = fit_scaling(Z, cell)
-    assert sampled.cells.tolist() == full.cells.tolist() == [0, 1, 2, 3, 4]
-    Q, R = full(Z)[:, :5], sampled(Z)[:, :5]
-    assert divergence(Q, R) < 3 * freedom(5) / (2 * 4000)
-    assert 3 < 8000 * R[:, 2].mean() < 12
-
-
-def test_samples_have_the_shares_of_the_rows_they_come_from():
-    rng = np.random.default_rng(20)
-    target, w = rng.choice(4, 5000, p=[0.9, 0.05, 0.049, 0.001]), rng.uniform(0.5, 2, 5000)
-    index, weight = calibration._sample(target, w, 1000, rng)
-    assert len(np.unique(index)) == len(index) <= 1000
-    share = np.bincount(target[index], weight, 4) / weight.sum()
-    np.testing.assert_allclose(share, np.bincount(target, w, 4) / w.sum(), rtol=0.1)
-    assert set(np.flatnonzero(target == 3)) <= set(index)
-
-
-# -- the truth ----------------------------------------------------------------------------------------------
-def test_a_calibrated_z_changes_no_more_than_by_chance():
-    P, cell = truth(21, 4000)
-    assert divergence(P, fit_scaling(P, cell)(P)) < 2 * freedom(K) / (2 * 4000)
-
-
-@pytest.mark.parametrize(
-    "distort",
-    [
-        lambda P: power(P, 1.8),
-        lambda P: power(P, 0.5),
-        lambda P: power(P, 1.0, np.repeat([0.6, -0.6], 3)),  # the first group is overestimated
-        lambda P: power(P, 1.5, np.array([0.5, 0.0, -0.5, 0.2, -0.2, 0.0])),
-    ],
-    ids=["overconfident", "underconfident", "group shift", "all three"],
-)
-def test_a_distorted_z_is_brought_back_to_the_truth(distort):
-    """Check that on new rows the log loss is that of the truth, up to the cost of estimating so many parameters."""
-    n, k = 3000, 6
-    rng = np.random.default_rng(22)
-    P = softmax(rng.normal(size=(2 * n, 3)) @ rng.normal(size=(3, k)))
-    cell, Z = draw_cells(P, rng), distort(P)
-    scaling = fit_scaling(Z[:n], cell[:n])
-    after, chance = divergence(P[n:], scaling(Z[n:])), freedom(k) / (2 * n)
-    assert after < 2.5 * chance < 0.5 * divergence(P[n:], Z[n:])
-
-
-# -- joint posteriors ---------------------------------------------------------------------------------------
-def grouped(seed, n=900, A=3, m=3):
+def grouped(seed, n=3000, A=3, m=3):
     """Return Z (n, A, m) of rows with known groups, distorted differently in each; a, y."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, A, n)
@@ -252,32 +43,84 @@ def grouped(seed, n=900, A=3, m=3):
     return Z, a, y
 
 
-def test_blind_is_one_scaling_of_the_pair():
-    P, cell = truth(23, k=6)
-    Z = power(P).reshape(-1, 2, 3)
-    scalings = fit_calibration(Z, cell // 3, cell % 3, None, aware=False)
-    plain = fit_scaling(power(P), cell)
-    assert len(scalings) == 1
-    np.testing.assert_allclose(apply_calibration(scalings, Z, None).reshape(N, 6), plain(power(P)), atol=1e-7)
+def divergence(P, Q):
+    """Return mean KL(P ‖ Q)."""
+    return float((P * np.log(P / Q)).sum(axis=(1, 2)).mean())
 
 
+# -- factors ------------------------------------------------------------------------------------------------
+def test_factors_of_z_join_to_z():
+    Z, _, _ = joint(0, 50)
+    np.testing.assert_allclose(join_factors(Z.sum(axis=1), list(group_shares(Z))), Z, rtol=1e-12)
+
+
+def test_groups_of_an_impossible_class_have_equal_shares():
+    Z, _, _ = joint(1, 5)
+    Z[:, :, 1] = 0.0
+    assert (list(group_shares(Z))[1] == 1 / 3).all()
+
+
+def test_each_factor_is_scaled_by_the_people_it_speaks_of():
+    """P(A | X, Y=i) is fitted to people of class i alone, P(Y | X) to everybody."""
+    Z, a, y = joint(2)
+    weight = np.random.default_rng(3).uniform(1, 3, len(a))
+    calibration, out = calibrate_blind(Z, a, y, weight, folds(len(a)))
+    for i, share in enumerate(group_shares(Z)):
+        rows = y == i
+        scaling = fit_scaling(share[rows], a[rows], weight[rows])
+        np.testing.assert_allclose(list(group_shares(out))[i], scaling(share), atol=1e-6)
+    np.testing.assert_allclose(out.sum(axis=1), fit_scaling(Z.sum(axis=1), y, weight)(Z.sum(axis=1)), atol=1e-6)
+    np.testing.assert_allclose(calibration(Z), out, atol=1e-12)
+
+
+def test_the_model_s_own_probabilities_of_the_classes_can_be_kept():
+    Z, a, y = joint(4)
+    Z = Z**1.5 / (Z**1.5).sum(axis=(1, 2), keepdims=True)
+    calibration, out = calibrate_blind(Z, a, y, None, folds(len(a)), keep_classes=True)
+    assert calibration.classes is None
+    np.testing.assert_allclose(out.sum(axis=1), Z.sum(axis=1), rtol=1e-14)
+    assert np.abs(out - Z).max() > 0.01
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.8])
+def test_a_z_whose_factors_are_distorted_is_brought_back_to_the_truth(exponent):
+    """On new rows, up to the cost of estimating so many parameters."""
+    P, a, y = joint(5, 12_000)
+    shares = [softmax(exponent * np.log(share) + 0.4 * np.arange(3)) for share in group_shares(P)]
+    Z = join_factors(softmax(exponent * np.log(P.sum(axis=1))), shares)
+    train, test = slice(0, 6000), slice(6000, None)
+    calibration, _ = calibrate_blind(Z[train], a[train], y[train], None, folds(6000))
+    n_parameters = 4 * 3 * 4
+    assert divergence(P[test], calibration(Z[test])) < 2 * n_parameters / (2 * 6000) < divergence(P[test], Z[test])
+
+
+def test_cells_without_people_stay_empty():
+    Z, a, y = joint(6)
+    y[(a == 1) & (y == 2)] = 0
+    _, out = calibrate_blind(Z, a, y, None, folds(len(a)))
+    assert (out[:, 1, 2] == 0).all() and (np.delete(out.reshape(len(a), -1), 5, axis=1) > 0).all()
+    np.testing.assert_allclose(out.sum(axis=(1, 2)), 1)
+
+
+# -- aware ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("weighted", [False, True])
 def test_aware_is_one_scaling_for_each_group(weighted):
     Z, a, y = grouped(24)
     w = np.random.default_rng(25).uniform(1, 3, len(a)) if weighted else None
-    Q = apply_calibration(fit_calibration(Z, a, y, w, aware=True), Z, a)
+    calibration, out = calibrate_aware(Z, a, y, w, folds(len(a)))
     for group in range(3):
         rows = a == group
         scaling = fit_scaling(Z[rows, group], y[rows], None if w is None else w[rows])
-        np.testing.assert_allclose(Q[rows, group], scaling(Z[rows, group]), atol=1e-7)
-        assert (np.delete(Q[rows], group, axis=1) == 0).all()
+        np.testing.assert_allclose(out[rows, group], scaling(Z[rows, group]), atol=1e-7)
+        assert (np.delete(out[rows], group, axis=1) == 0).all()
+    assert (calibration(Z, a) == out).all()
 
 
 def test_rows_of_unknown_group_do_not_change():
     Z, a, y = grouped(26)
-    scalings = fit_calibration(Z, a, y, None, aware=True)
+    calibration, _ = calibrate_aware(Z, a, y, None, folds(len(a)))
     blind = np.full((5, 3, 3), 1 / 9)
-    Q = apply_calibration(scalings, np.concatenate([Z[:5], blind]), np.concatenate([a[:5], np.full(5, -1)]))
+    Q = calibration(np.concatenate([Z[:5], blind]), np.concatenate([a[:5], np.full(5, -1)]))
     assert (Q[5:] == blind).all() and (Q[:5] != Z[:5]).any(axis=(1, 2)).all()
 
 
@@ -285,71 +128,79 @@ def test_a_group_with_one_class_does_not_change():
     """Labels without a class cannot say how likely it is."""
     Z, a, y = grouped(27)
     y[a == 2] = 1
-    Q = apply_calibration(fit_calibration(Z, a, y, None, aware=True), Z, a)
-    np.testing.assert_allclose(Q[a == 2], np.maximum(Z[a == 2], 0), atol=1e-4)
-    assert np.abs(Q[a == 0] - Z[a == 0]).max() > 1e-3
-    np.testing.assert_allclose(Q.sum(axis=(1, 2)), 1)
+    calibration, out = calibrate_aware(Z, a, y, None, folds(len(a)))
+    assert (out[a == 2] == Z[a == 2]).all()
+    np.testing.assert_allclose(calibration(Z, a)[a == 2], Z[a == 2], atol=1e-4)
+    assert np.abs(out[a == 0] - Z[a == 0]).max() > 1e-3
+    np.testing.assert_allclose(out.sum(axis=(1, 2)), 1)
+
+
+# -- few rows -------------------------------------------------------------------------------------------------
+def test_a_factor_does_not_overfit_labels_that_are_noise():
+    """P is uninformative and the labels are noise: P̂ out of fold predicts them no better than chance."""
+    n, k = 1000, 15
+    rng = np.random.default_rng(3)
+    P, target = rng.dirichlet(np.ones(k), n), rng.integers(0, k, n)
+    _, out = fit_factor(P, target, np.arange(n), None, folds(n), 0)
+    hits = [np.mean(q.argmax(axis=1) == target) for q in (fit_scaling(P, target)(P), out)]
+    chance = 3 * np.sqrt((1 / k) * (1 - 1 / k) / n)
+    assert hits[0] > 1 / k + 2 * chance  # the test can fail
+    assert abs(hits[1] - 1 / k) < chance
+    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-9)
+
+
+def test_with_many_rows_none_are_held_out():
+    Z, a, y = joint(7, 4000)
+    P, everybody = Z.sum(axis=1), np.arange(4000)
+    scaling, out = fit_factor(P, y, everybody, None, folds(4000), 0)
+    assert (out == fit_scaling(P, y)(P)).all() and (scaling(P) == out).all()
+
+
+def test_few_rows_of_a_good_model_are_still_calibrated():
+    """P is a power of the truth: also with few rows per parameter, P̂ out of fold is nearer to it than P."""
+    n, k = 2000, 12
+    rng = np.random.default_rng(1)
+    truth = rng.dirichlet(np.full(k, 0.5), n)
+    target, P = draw_cells(truth, rng), softmax(1.7 * np.log(truth))
+    assert n < ROWS_PER_PARAMETER * k * (k + 1)
+    _, out = fit_factor(P, target, np.arange(n), None, folds(n), 0)
+    truth, P, out = (array[:, None, :] for array in (truth, P, out))
+    assert divergence(truth, out) < 0.5 * divergence(truth, P)
+
+
+def test_of_a_handful_of_people_only_the_shares_are_believed():
+    """With forty people of a class, the slopes stay those of no calibration."""
+    Z, a, _ = joint(8, 40)
+    (share, *_) = group_shares(Z)
+    scaling, _ = fit_factor(share, a, np.arange(40), None, folds(40), 0)
+    np.testing.assert_allclose(scaling.slopes, np.eye(3), atol=1e-3)
+    np.testing.assert_allclose(scaling(share).mean(axis=0), np.bincount(a, minlength=3) / 40, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [[], [7]])
+def test_a_factor_of_nobody_or_one_person_gives_probabilities(rows):
+    Z, a, _ = joint(9, 60)
+    (share, *_) = group_shares(Z)
+    scaling, out = fit_factor(share, a, np.array(rows, dtype=int), None, folds(60), 0)
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    if not rows:
+        np.testing.assert_allclose(scaling(share), share, rtol=1e-10)
+
+
+def test_a_part_without_people_of_the_class_leaves_the_factor_as_it_is():
+    """All people of the class are in one fold: the others' scaling has nobody to learn from."""
+    Z, a, _ = joint(10, 1000)
+    (share, *_) = group_shares(Z)
+    rows = np.arange(0, 1000, 5)  # fold 0
+    _, out = fit_factor(share, a, rows, None, folds(1000), 0)
+    np.testing.assert_allclose(out[rows], share[rows], rtol=1e-10)
+    assert np.abs(out[1::5] - share[1::5]).max() > 1e-3
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_dtype_is_kept(dtype):
-    P, cell = truth(28)
-    Z = power(P).astype(dtype)
-    Q = fit_scaling(Z, cell)(Z)
-    assert Q.dtype == dtype
-    np.testing.assert_allclose(Q, fit_scaling(power(P), cell)(power(P)), atol=1e-5)
-
-
-def test_rows_are_scaled_one_by_one():
-    """Check it for rows of several blocks, and that Z does not change."""
-    P, _ = truth(29, 70_000)
-    scaling = Scaling(0.5 * np.eye(K), np.arange(K) / 2.0, np.arange(K), K)
-    before = P.copy()
-    np.testing.assert_allclose(scaling(P), softmax(0.5 * np.log(np.maximum(P, CLIP)) + np.arange(K) / 2), atol=1e-12)
-    assert (before == P).all()
-
-
-# -- few rows for many cells ---------------------------------------------------------------------------------
-def folds(n, k=5):
-    """Return k splits by position."""
-    part = np.arange(n) % k
-    return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(k)]
-
-
-@pytest.mark.parametrize("aware", [False, True])
-def test_calibration_does_not_overfit_labels_that_are_noise(aware):
-    """z is uninformative and the labels are noise: ẑ out of fold predicts them no better than chance."""
-    n, A, m = 1000, 2, 15
-    rng = np.random.default_rng(3)
-    Z = rng.dirichlet(np.ones(A * m), n).reshape(n, A, m)
-    a, y = rng.integers(0, A, n), rng.integers(0, m, n)
-    if aware:
-        Z = Z.sum(axis=1, keepdims=True) * np.eye(A)[a][:, :, None]
-    in_sample = apply_calibration(fit_calibration(Z, a, y, None, aware=aware), Z, a if aware else None)
-    _, out = calibrate(Z, a, y, None, folds(n), aware=aware)
-    hits = [np.mean(q.sum(axis=1).argmax(axis=1) == y) for q in (in_sample, out)]
-    chance = 3 * np.sqrt((1 / m) * (1 - 1 / m) / n)
-    assert hits[0] > 1 / m + 2 * chance  # the test can fail
-    assert abs(hits[1] - 1 / m) < chance
-    np.testing.assert_allclose(out.sum(axis=(1, 2)), 1, atol=1e-9)
-
-
-def test_with_many_rows_none_are_held_out():
-    n, A, m = 4000, 2, 3
-    rng = np.random.default_rng(0)
-    Z = rng.dirichlet(np.ones(A * m), n).reshape(n, A, m)
-    cell = draw_cells(Z.reshape(n, -1), rng)
-    scalings, out = calibrate(Z, cell // m, cell % m, None, folds(n), aware=False)
-    plain = fit_calibration(Z, cell // m, cell % m, None, aware=False)
-    assert (out == apply_calibration(plain, Z, None)).all() and (scalings[0].slopes == plain[0].slopes).all()
-
-
-def test_few_rows_of_a_good_model_are_still_calibrated():
-    """z is a power of the truth: also with few rows per parameter, ẑ out of fold is nearer to it than z."""
-    n, A, m = 3000, 2, 6
-    rng = np.random.default_rng(1)
-    P = rng.dirichlet(np.full(A * m, 0.5), n)
-    cell = draw_cells(P, rng)
-    Z = power(P).reshape(n, A, m)
-    _, out = calibrate(Z, cell // m, cell % m, None, folds(n), aware=False)
-    assert divergence(P, out.reshape(n, -1)) < 0.5 * divergence(P, Z.reshape(n, -1))
+    Z, _, _ = joint(11, 20)
+    calibration = BlindCalibration(identity_scaling(3), (identity_scaling(3),) * 3)
+    out = calibration(Z.astype(dtype))
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out, Z, rtol=1e-5)

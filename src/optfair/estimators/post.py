@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,8 +18,10 @@ from optfair.estimators.base import clone_keeping_prefit
 from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
 from optfair.inputs.labels import check_weights, encode_classes
+from optfair.inputs.splits import Splits
+from optfair.inputs.training_data import TrainingData
 from optfair.metrics.counts import count_codes
-from optfair.posteriors.calibration import apply_calibration, calibrate
+from optfair.posteriors.calibration import Calibration, calibrate_aware, calibrate_blind
 from optfair.posteriors.models import JointModel, place_in_groups
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
 from optfair.rule.file import rule_content
@@ -29,7 +31,6 @@ from optfair.rule.rule import flat
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
-CALIBRATIONS = ("none", "posterior", "labels", "both")
 SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
 
 
@@ -77,9 +78,9 @@ class OptFairPost(RuleSolver):
     cv : int, splitter, list of splits, or "prefit", default 5
         Folds of the out-of-fold posteriors. With a number, a hash of its features decides which fold a row is in, so
         that the order of the rows does not matter.
-    calibration : {"both", "posterior", "labels", "none"}, default "both"
-        What labels are used for, beyond the models: z is calibrated ("posterior"), bounds are moved until they hold for
-        the labels, as far as these are more than noise ("labels"), both, or nothing.
+    calibration : {"posterior", "groups", "none"}, default "posterior"
+        What is calibrated with the labels of the rows fitted on, out of fold: P(Y|X) and P(A|X,Y) ("posterior"); only
+        P(A|X,Y), so that the answers without constraints are those of the model itself ("groups"); or nothing.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
     missing : {"error", "group"}, default "error"
@@ -110,7 +111,7 @@ class OptFairPost(RuleSolver):
         Names of the groups.
     posterior_model_ : callable
         The fitted model X -> z.
-    calibration_ : tuple of Scaling or None
+    calibration_ : BlindCalibration, AwareCalibration or None
         Calibration of z.
     n_base_fits_ : int
         Models that were fitted.
@@ -131,6 +132,7 @@ class OptFairPost(RuleSolver):
     True
     """
 
+    calibrations: ClassVar[tuple[str, ...]] = ("posterior", "groups", "none")
     _record, _personal = "rule_", ("_fitted",)
     _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
 
@@ -151,7 +153,7 @@ class OptFairPost(RuleSolver):
         posterior: str = "auto",
         group_estimator: Any = None,
         cv: Any = 5,
-        calibration: str = "both",
+        calibration: str = "posterior",
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -216,7 +218,7 @@ class OptFairPost(RuleSolver):
         options = self._options()
         prefit = is_fitted_model(self.estimator, self.cv)
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
-        self._check_choices(calibration=CALIBRATIONS)
+        self._check_choices(calibration=self.calibrations)
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, known_classes)
         self._warn_about_groups(X, data, sensitive_features)
@@ -238,11 +240,9 @@ class OptFairPost(RuleSolver):
         seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()
-        aware, scalings = self.awareness == "aware", None
-        Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
+        Z = place_in_groups(posteriors.Z, data.a) if self.awareness == "aware" else posteriors.Z
         plain = Z.sum(axis=1).argmax(axis=1)
-        if self.calibration in ("posterior", "both"):
-            scalings, Z = calibrate(Z, data.a, data.y, data.weight, posteriors.splits, aware=aware, seed=options.seed)
+        calibration, Z = self._calibrate(Z, data, posteriors.splits, options.seed)
         seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()
@@ -250,18 +250,29 @@ class OptFairPost(RuleSolver):
         posterior = training_posterior(Z, data)
         problem = FairProblem.prepare(posterior, constraints, self.costs, options)
         warn_empty(problem.rows.dropped)
-        solution = self._solve(problem, data.n_people)
+        solution = self._solve(problem)
         seconds["solve"] = time.perf_counter() - clock
 
         self.rule_ = solution.rule
-        self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, scalings, seconds
+        self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
         self.n_base_fits_ = posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
         self._fitted = None
         if self.keep_posteriors:
             counts = count_codes(data.a, data.y, plain, posterior.weight, posterior.groups, posterior.classes)
-            self._fitted = FittedPosteriors(problem, solution, counts, data.n_people)
+            self._fitted = FittedPosteriors(problem, solution, counts)
         return self
+
+    def _calibrate(
+        self, Z: np.ndarray, data: TrainingData, splits: Splits, seed: int
+    ) -> tuple[Calibration | None, np.ndarray]:
+        """Return what calibrates z of new rows, None for nothing, and z of these rows, calibrated."""
+        labelled = data.a, data.y, data.weight, splits
+        if self.awareness == "blind" and self.calibration != "none":
+            return calibrate_blind(Z, *labelled, keep_classes=self.calibration == "groups", seed=seed)
+        if self.awareness == "aware" and self.calibration == "posterior":
+            return calibrate_aware(Z, *labelled, seed=seed)
+        return None, Z
 
     # -- prediction ----------------------------------------------------------------------------------------
     def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
@@ -296,7 +307,7 @@ class OptFairPost(RuleSolver):
         Z = self.posterior_model_(X)
         if group is not None:
             Z = place_in_groups(Z, group)
-        return Z, Z if self.calibration_ is None else apply_calibration(self.calibration_, Z, group)
+        return Z, Z if self.calibration_ is None else self.calibration_(Z, group)
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return h(x), the probability of each class as the prediction.

@@ -20,7 +20,6 @@ from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.frontier import Frontier
-from optfair.rule.label_correction import solve_with_labels
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
@@ -36,14 +35,12 @@ class FittedPosteriors:
     """What is kept of the rows fitted on: personal data, never written out.
 
     problem : with out-of-fold posteriors and observed cells. solution : of the present constraints.
-    plain : what the model itself would have predicted, out of fold, counted. n_people : their number, or None where
-    weights are those of a survey.
+    plain : what the model itself would have predicted, out of fold, counted.
     """
 
     problem: FairProblem
     solution: Solution
     plain: ConfusionCounts
-    n_people: float | None
 
 
 class RuleSolver(SavableClassifier):
@@ -51,7 +48,6 @@ class RuleSolver(SavableClassifier):
 
     temperature: Any
     gap: float
-    calibration: str
     rule_: FairRule
     seconds_: dict[str, float]
     n_base_fits_: int
@@ -62,10 +58,8 @@ class RuleSolver(SavableClassifier):
         raise NotImplementedError
 
     # -- how rules are solved ------------------------------------------------------------------------------
-    def _solve(self, problem: FairProblem, n_people: float | None, start: Solution | None = None) -> Solution:
-        """Solve a problem, with bounds corrected by labels if that is asked for."""
-        if self.calibration in ("labels", "both"):
-            return solve_with_labels(problem, start, n_people)
+    def _solve(self, problem: FairProblem, start: Solution | None = None) -> Solution:
+        """Solve a problem. start : the solution of a similar one."""
         return solve_problem(problem, start)
 
     def _options(self) -> Options:
@@ -173,7 +167,7 @@ class RuleSolver(SavableClassifier):
         problem = fitted.problem.with_constraints(constraints, options)
         if problem.rows.dropped != fitted.problem.rows.dropped:
             warn_empty(problem.rows.dropped)
-        solution = other._solve(problem, fitted.n_people, fitted.solution)
+        solution = other._solve(problem, fitted.solution)
         other._fitted = replace(fitted, problem=problem, solution=solution)
         # The same key: whoever is undecided under both rules gets a class from the same number.
         other.rule_ = replace(solution.rule, key=self.rule_.key)
@@ -184,8 +178,7 @@ class RuleSolver(SavableClassifier):
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
 
-        Without test data violations are those on z(x); where labels have moved the bounds they may exceed the
-        tolerance.
+        Without test data violations are those on z(x).
 
         Parameters
         ----------
@@ -220,7 +213,7 @@ class RuleSolver(SavableClassifier):
             test = (Z, y, self.groups_[codes], *rest)
 
         def solver(problem: FairProblem, start: Solution | None) -> Solution:
-            solution = self._solve(problem, fitted.n_people, start)
+            solution = self._solve(problem, start)
             return replace(solution, rule=replace(solution.rule, key=self.rule_.key))
 
         problem = fitted.problem.with_constraints(loosest_constraints(self._constraints()), self._options())

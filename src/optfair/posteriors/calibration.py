@@ -1,232 +1,158 @@
-"""Calibrate the joint posterior on labelled rows it was not fitted on, by multinomial scaling of log Z.
+"""Calibrate the joint posterior, factor by factor, with the labels of rows its models were not fitted on.
 
-    ẑ = softmax(log z · B + b),   (B, b) = argmin  −mean_x w log ẑ[cell of x] + ρ/(2n) ‖B − I‖²      z, ẑ: (p,)
+    blind   ẑ[a, i] = P̂(Y=i | X) · P̂(A=a | X, Y=i)      one scaling of the classes, and one of the groups in each class
+    aware   ẑ[a, i] = P̂(Y=i | X, A=a)                   for people of group a; one scaling of the classes in each group
 
-At the minimum the calibrated cells agree with the labels on average, and so do their products with every log z_c: the
-plug-in confusion tensor of a rule that depends on z is then close to the labelled one (Kull et al. 2019 call this
-Dirichlet calibration). B is drawn towards the identity, which is no calibration at all.
+A single scaling of all A·m cells would have about A times as many parameters: with many groups it follows noise, moves
+answers that have nothing to do with fairness, and takes minutes. docs/calibration.md has the comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, optimize, special
 
-from optfair.dual.kernel import block_hessian
-from optfair.utils.parallel import map_blocks, one_blas_thread
-from optfair.utils.sampling import systematic_draw
+from optfair.posteriors.scaling import CLIP, RIDGE, Scaling, effective_rows, fit_scaling
+from optfair.utils.parallel import one_blas_thread
 
-CLIP = 1e-5  # probabilities below this are rounding of most models; their logs would dominate the slopes
-MIN_CLASS_ROWS = 5  # rows of each class in a group, for a scaling of its own
-FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
-SKETCH_ROWS = 20_000  # a sample of this size gives the starting point where there are many rows
-HESSIAN_ROWS = 4_000  # rows behind the preconditioner
-FULL_HESSIAN_CELLS = 40  # beyond, only the diagonal blocks of the Hessian are used: the full one has k⁴ entries
-RIDGE = 10.0  # where rows are plenty
-RIDGES = (1e6, 1e4, 1e3, 1e2, 10.0)  # tried where rows are few
+RIDGES = (1e6, 1e4, 1e3, 1e2, 10.0)  # tried where rows are few; the first corrects the shares of the cells alone
 ROWS_PER_PARAMETER = 20  # of (B, b): with fewer rows the scaling overfits
 MIN_ROWS_FOR_CV = 100  # rows, for some of them to be held out
+MIN_CLASS_ROWS = 5  # rows of each class in a group: with fewer, labels cannot say how likely the class is
+
+Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
-    """slopes : (k, k) B, intercepts : (k,) b, of the k cells in ``cells`` (others stay zero); p cells in all."""
+class BlindCalibration:
+    """classes : of P(Y | X), or None where the model's own is kept. groups : of P(A | X, Y=i), one for each class i."""
 
-    slopes: np.ndarray
-    intercepts: np.ndarray
-    cells: np.ndarray
-    p: int
+    classes: Scaling | None
+    groups: tuple[Scaling, ...]
 
-    def __call__(self, Z: np.ndarray) -> np.ndarray:
-        """Return ẑ of rows (n, p), in their dtype."""
-        out = np.zeros_like(Z)
+    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+        """Return ẑ of rows (n, A, m); nobody's group is needed."""
+        P = Z.sum(axis=1)
+        shares = [scaling(Q) for scaling, Q in zip(self.groups, group_shares(Z), strict=True)]
+        return join_factors(P if self.classes is None else self.classes(P), shares)
 
-        def fill(block: slice) -> None:
-            scores = self.slopes.T @ _logs(Z[block], self.cells).T + self.intercepts[:, None]
-            out[block, self.cells] = special.softmax(scores, axis=0).T
 
-        map_blocks(fill, len(Z), 4 * self.p)
+@dataclass(frozen=True, eq=False)
+class AwareCalibration:
+    """classes : of P(Y | X, A=a), one for each group a."""
+
+    classes: tuple[Scaling, ...]
+
+    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+        """Return ẑ of rows (n, A, m). group : the code of each row's group (−1: left as it is)."""
+        out = Z.copy()
+        for a, scaling in enumerate(self.classes):
+            rows = np.flatnonzero(group == a)
+            out[rows, a] = scaling(Z[rows, a])
         return out
 
 
-def fit_scaling(
-    Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = RIDGE, seed: int = 0
-) -> Scaling:
-    """Fit (B, b) to rows Z (n, p) and the observed cell of each row, (n,) integers."""
-    n, p = Z.shape
-    w, n_people = np.ones(n) if weight is None else weight / weight.mean(), _effective_rows(weight, n)
-    cells = np.flatnonzero(np.bincount(cell, w, minlength=p) > 0)
-    target = np.searchsorted(cells, cell)
-    rng = np.random.default_rng(seed)
-    if n > FIT_ROWS:
-        index, w = _sample(target, w, FIT_ROWS, rng)
-        Z, target = Z[index], target[index]
-    F = np.column_stack([np.ones(len(Z)), _logs(Z, cells)])
-    theta = np.eye(len(cells), len(cells) + 1, 1)  # (b, Bᵀ), (k, k + 1): as many rows as cells
-    if len(F) > 2 * SKETCH_ROWS:
-        index, sample_weight = _sample(target, w, SKETCH_ROWS, rng)
-        theta = _minimise(F[index], target[index], sample_weight, ridge / n_people, theta)
-    theta = _minimise(F, target, w, ridge / n_people, theta)
-    return Scaling(theta[:, 1:].T, theta[:, 0], cells, p)
+Calibration = BlindCalibration | AwareCalibration
 
 
-def _effective_rows(weight: np.ndarray | None, n: int) -> float:
-    """Return how many people the rows stand for: a weight of two is two, but weights that sum to one are not one."""
-    if weight is None:
-        return float(n)
-    return max(float(weight.sum()), n / float(np.mean((weight / weight.mean()) ** 2)))
-
-
-def _sample(target: np.ndarray, w: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most ``size`` rows, half of them dealt out to cells, and their weights, of mean one."""
-    count = np.bincount(target)
-    index, inverse = systematic_draw(w * (1 / len(w) + 1 / (len(count) * count[target])), size, rng)
-    index, first, times = np.unique(index, return_index=True, return_counts=True)
-    weight = w[index] * inverse[first] * times
-    return index, weight / weight.mean()
-
-
-def _minimise(F: np.ndarray, target: np.ndarray, w: np.ndarray, strength: float, start: np.ndarray) -> np.ndarray:
-    """Return argmin_θ mean_x w (logsumexp(θ f) − (θ f)[target]) + strength/2 ‖slopes of θ − I‖².
-
-    f = (1, log z), θ: (k, k + 1). By L-BFGS in the variable u, θ = start + R u, with R Rᵀ about the inverse of the
-    Hessian at the start.
-    """
-    shape, identity = start.shape, np.eye(len(start), len(start) + 1, 1)
-    ridge = strength * (np.arange(shape[1]) > 0)  # slopes are shrunk to the identity, intercepts are not
-    R = _inverse_root(F, w, ridge, start)
-
-    def theta(u: np.ndarray) -> np.ndarray:
-        return np.asarray(start + (R @ u.reshape(len(R), -1, 1)).reshape(shape))
-
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        current = theta(u)
-
-        def block(part: slice) -> tuple[float, np.ndarray]:
-            rows, cell, weight = F[part], target[part], w[part]
-            row = np.arange(len(rows))
-            scores = current @ rows.T  # cell-major: long vector operations
-            scores -= scores.max(axis=0)
-            target_scores = scores[cell, row]
-            np.exp(scores, out=scores)
-            size = scores.sum(axis=0)
-            scores *= weight / size
-            scores[cell, row] -= weight
-            return float(weight @ (np.log(size) - target_scores)), scores @ rows
-
-        parts = map_blocks(block, len(F), 4 * len(current))
-        value = sum(v for v, _ in parts) / len(F) + 0.5 * float((ridge * (current - identity) ** 2).sum())
-        gradient = np.sum([g for _, g in parts], axis=0) / len(F) + ridge * (current - identity)
-        return value, (gradient.reshape(len(R), 1, -1) @ R).ravel()
-
-    limits = {"maxiter": 100, "gtol": 1e-6, "ftol": 0.0}
-    return theta(optimize.minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=limits).x)
-
-
-def _inverse_root(F: np.ndarray, w: np.ndarray, ridge: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return R with R Rᵀ = H⁻¹, H the Hessian at θ from some rows: L-BFGS then needs ten steps, not hundreds.
-
-    (1, k(k+1), k(k+1)); or, with very many cells, only its blocks Fᵀ diag(w ẑ_j) F, (k, k + 1, k + 1).
-    """
-    step = max(len(F) // HESSIAN_ROWS, 1)
-    F, w = F[::step], w[::step]
-    h = special.softmax(theta @ F.T, axis=0)
-    k = len(h)
-    if k <= FULL_HESSIAN_CELLS:
-        H = block_hessian(F, h, 1.0, w).reshape(k + 1, k, k + 1, k).transpose(1, 0, 3, 2).reshape(1, k * (k + 1), -1)
-    else:
-        H = np.stack([(F.T * (w * h[j])) @ F for j in range(k)])
-    H /= len(F)
-    blocks, size, _ = H.shape
-    diagonal = np.arange(size)
-    least = 1e-7 * H[:, diagonal, diagonal].mean() + 1e-12  # equal changes of all scores change nothing
-    H[:, diagonal, diagonal] += np.tile(ridge, k).reshape(blocks, size) + least
-    inverse = [linalg.solve_triangular(linalg.cholesky(block, lower=True), np.eye(size), lower=True).T for block in H]
-    return np.stack(inverse)
-
-
-def calibrate(
+def calibrate_blind(
     Z: np.ndarray,
     a: np.ndarray,
     y: np.ndarray,
     weight: np.ndarray | None,
-    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    splits: Splits,
     *,
-    aware: bool,
+    keep_classes: bool = False,
     seed: int = 0,
-) -> tuple[tuple[Scaling, ...], np.ndarray]:
-    """Return the scalings for new rows, and ẑ (n, A, m) of these.
+) -> tuple[BlindCalibration, np.ndarray]:
+    """Return the calibration of new rows, and ẑ (n, A, m) of these.
 
-    Where rows are few for so many parameters, ẑ of each row is by scalings that have not seen it, and ρ is the one that
-    does best in the first of the splits: else the rule, its certificate and the report would be too optimistic.
-    splits : (train, test) positions, every row in one test part.
+    splits : (train, test) positions, every row in one test part. keep_classes : P(Y | X) is the model's own, to the
+    last bit but for the rounding of a sum.
     """
-    n, A, m = Z.shape
-    group = a if aware else None
-    n_parameters = A * m * (m + 1) if aware else A * m * (A * m + 1)
-    if not MIN_ROWS_FOR_CV <= _effective_rows(weight, n) < ROWS_PER_PARAMETER * n_parameters:
-        scalings = fit_calibration(Z, a, y, weight, aware=aware, seed=seed)
-        return scalings, apply_calibration(scalings, Z, group)
+    everybody, P = np.arange(len(Z)), Z.sum(axis=1)
+    with one_blas_thread():  # small matrices between passes: threads would cost more than they give
+        groups = [
+            fit_factor(Q, a, np.flatnonzero(y == i), weight, splits, seed) for i, Q in enumerate(group_shares(Z))
+        ]
+        classes, P = (None, P) if keep_classes else fit_factor(P, y, everybody, weight, splits, seed)
+    calibration = BlindCalibration(classes, tuple(scaling for scaling, _ in groups))
+    return calibration, join_factors(P, [shares for _, shares in groups])
 
-    def held_out(train: np.ndarray, test: np.ndarray, ridge: float) -> np.ndarray:
-        w = None if weight is None else weight[train]
-        scalings = fit_calibration(Z[train], a[train], y[train], w, aware=aware, ridge=ridge, seed=seed)
-        return apply_calibration(scalings, Z[test], None if group is None else group[test])
+
+def calibrate_aware(
+    Z: np.ndarray, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None, splits: Splits, *, seed: int = 0
+) -> tuple[AwareCalibration, np.ndarray]:
+    """Return the calibration of new rows, and ẑ (n, A, m) of these; z(x) of a row is nothing outside its group."""
+    _, A, m = Z.shape
+    out, scalings = Z.copy(), []
+    with one_blas_thread():
+        for group in range(A):
+            rows = np.flatnonzero(a == group)
+            scaling = identity_scaling(m)
+            if np.bincount(y[rows], None if weight is None else weight[rows], m).min() >= MIN_CLASS_ROWS:
+                scaling, P = fit_factor(Z[:, group], y, rows, weight, splits, seed)
+                out[rows, group] = P[rows]
+            scalings.append(scaling)
+    return AwareCalibration(tuple(scalings)), out
+
+
+def fit_factor(
+    P: np.ndarray, target: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, splits: Splits, seed: int
+) -> tuple[Scaling, np.ndarray]:
+    """Return a scaling of P (n, k), fitted to the targets of some rows, and P̂ of all.
+
+    Where these rows are few for so many parameters, P̂ of each row is by a scaling that has not seen it, and ρ is the
+    one that does best in the first of the splits: else the rule, its certificate and the report would be too
+    optimistic.
+    """
+    n, k = P.shape
+    chosen = np.zeros(n, dtype=bool)
+    chosen[rows] = True
+    n_people = effective_rows(None if weight is None else weight[rows], len(rows)) if len(rows) else 0.0
+
+    def fit(part: np.ndarray, ridge: float) -> Scaling:
+        part = part[chosen[part]]
+        if not len(part):
+            return identity_scaling(k)
+        return fit_scaling(P[part], target[part], None if weight is None else weight[part], ridge, seed)
+
+    if n_people < MIN_ROWS_FOR_CV or n_people >= ROWS_PER_PARAMETER * k * (k + 1):
+        scaling = fit(rows, RIDGE if n_people >= MIN_ROWS_FOR_CV else RIDGES[0])
+        return scaling, scaling(P)
+    train, test = splits[0]
+    test = test[chosen[test]]
 
     def loss(ridge: float) -> float:
-        train, test = splits[0]
-        likelihood = held_out(train, test, ridge)[np.arange(len(test)), a[test], y[test]]
-        return -float(
-            np.average(np.log(np.maximum(likelihood, CLIP)), weights=None if weight is None else weight[test])
-        )
+        likelihood = fit(train, ridge)(P[test])[np.arange(len(test)), target[test]]
+        losses = -np.log(np.maximum(likelihood, CLIP))
+        return float(np.average(losses, weights=None if weight is None else weight[test]))
 
-    ridge = min(RIDGES, key=loss)
-    out = np.empty_like(Z)
+    ridge = min(RIDGES, key=loss) if len(test) else RIDGES[0]
+    out = np.empty_like(P)
     for train, test in splits:
-        out[test] = held_out(train, test, ridge)
-    return fit_calibration(Z, a, y, weight, aware=aware, ridge=ridge, seed=seed), out
+        out[test] = fit(train, ridge)(P[test])
+    return fit(rows, ridge), out
 
 
-def fit_calibration(
-    Z: np.ndarray,
-    a: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray | None,
-    *,
-    aware: bool,
-    ridge: float = RIDGE,
-    seed: int = 0,
-) -> tuple[Scaling, ...]:
-    """Fit one scaling of the joint posterior Z (n, A, m); or, aware, one of P(Y | X, A=a) for each group a."""
-    n, A, m = Z.shape
-    with one_blas_thread():  # small matrices between passes: threads would cost more than they give
-        if not aware:
-            return (fit_scaling(Z.reshape(n, A * m), a * m + y, weight, ridge, seed),)
-        members = [np.flatnonzero(a == group) for group in range(A)]
-        # Where a class has hardly any rows, labels cannot say how likely it is: the model is left as it is.
-        w = np.ones(n) if weight is None else weight
-        enough_rows = [np.bincount(y[rows], w[rows], m).min() >= MIN_CLASS_ROWS for rows in members]
-        return tuple(
-            fit_scaling(Z[rows, group], y[rows], None if weight is None else weight[rows], ridge, seed)
-            if enough_rows[group]
-            else Scaling(np.eye(m), np.zeros(m), np.arange(m), m)
-            for group, rows in enumerate(members)
-        )
+def identity_scaling(k: int) -> Scaling:
+    """Return the scaling that changes nothing, but for probabilities that are rounding."""
+    return Scaling(np.eye(k), np.zeros(k), np.arange(k), k)
 
 
-def apply_calibration(scalings: tuple[Scaling, ...], Z: np.ndarray, group: np.ndarray | None) -> np.ndarray:
-    """Return ẑ, (n, A, m). group : the code of each row's group for scalings by group (−1: left as it is), or None."""
-    if group is None:
-        return scalings[0](Z.reshape(len(Z), -1)).reshape(Z.shape)
-    out = Z.copy()
-    for a, scaling in enumerate(scalings):
-        rows = np.flatnonzero(group == a)
-        out[rows, a] = scaling(Z[rows, a])
+def group_shares(Z: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield P(A=a | X, Y=i) of each class i, (n, A); equal shares where the class is impossible."""
+    for i in range(Z.shape[2]):
+        cells = Z[:, :, i]
+        total = cells.sum(axis=1, keepdims=True)
+        yield np.divide(cells, total, out=np.full_like(cells, 1 / Z.shape[1]), where=total > 0)
+
+
+def join_factors(P: np.ndarray, shares: Sequence[np.ndarray]) -> np.ndarray:
+    """Return z[a, i] = P(Y=i | X) · P(A=a | X, Y=i), (n, A, m)."""
+    out = np.empty((len(P), shares[0].shape[1], len(shares)), dtype=P.dtype)
+    for i, share in enumerate(shares):
+        np.multiply(share, P[:, i : i + 1], out=out[:, :, i])
     return out
-
-
-def _logs(Z: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(Z[:, cells].astype(np.float64), CLIP))

@@ -79,8 +79,6 @@ class Certificate:
         How the solve ended.
     notes : tuple of str
         What else a reader should know, one sentence each.
-    bounds_moved : float
-        Largest shift of a bound by labels (``OptFairPost(calibration="labels")``); 0 where bounds are as asked for.
 
     Examples
     --------
@@ -107,13 +105,10 @@ class Certificate:
     seconds: float
     status: Status
     notes: tuple[str, ...] = ()
-    bounds_moved: float = 0.0
 
     def __str__(self) -> str:
         bounds = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
         tolerance = ", ".join("–" if bound is None else f"{bound:g}" for bound in bounds)
-        if self.bounds_moved:
-            tolerance += " for labels; the bounds on z(x) were moved (see status)"
         lines = [("accuracy", f"{self.accuracy:.6f}")]
         if self.has_costs:
             lines.append(("value", f"{self.value:.6f}"))
