@@ -261,7 +261,7 @@ def test_rows_are_matched_by_position_whatever_their_index(blind_post):
     order = np.random.default_rng(3).permutation(N)
     model = make_post().fit(X.set_axis(order), pd.Series(Y, index=order), sensitive_features=SEX.set_axis(order))
     assert_same_predictions(blind_post, model)
-    # Row labels that have nothing in common say nothing about the order.
+    # A default index says nothing beside labels of another kind.
     model = make_post().fit(X, pd.Series(Y, index=order + 10 * N), sensitive_features=SEX.to_numpy())
     assert_same_predictions(blind_post, model)
 
@@ -271,8 +271,8 @@ def test_the_same_row_labels_in_another_order_are_an_error(name):
     arguments = {"y": pd.Series(Y), "sensitive_features": SEX, "sample_weight": pd.Series(np.ones(N))}
     arguments[name] = arguments[name].iloc[::-1]
     assert_error(
-        f"{name}: has the row labels of X in another order, and rows are matched by position; reorder it first, e.g. "
-        f"{name}.loc[X.index].",
+        f"{name}: has the row labels of X in another order (first at position 0: {N - 1}, not 0); align them with "
+        ".loc[X.index], or pass .to_numpy() to match rows by position.",
         make_post().fit,
         X,
         **arguments,

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
 from optfair.errors import warn
+from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.containers import (
     as_table,
     drop_columns,
@@ -30,7 +31,7 @@ from optfair.inputs.containers import (
     take_rows,
 )
 from optfair.inputs.identity import row_bytes
-from optfair.inputs.labels import MISSING_CHOICES, check_same_rows, encode_classes, match_groups
+from optfair.inputs.labels import MISSING_CHOICES, encode_classes, match_groups
 from optfair.inputs.reading import read_training_data
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.out_of_fold import is_fitted_model
@@ -161,8 +162,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             self._check_other_columns(X)
-        if isinstance(X, pd.DataFrame) and isinstance(sensitive_features, pd.DataFrame | pd.Series):
-            check_same_rows(X=X, sensitive_features=sensitive_features)
+        check_row_labels(X=X, sensitive_features=sensitive_features)
         group = None
         if self.awareness == "aware":
             values = self._groups_of(X, sensitive_features)
@@ -193,10 +193,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
+        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
         label, _ = encode_classes(y, self.classes_.tolist(), name="y")
-        X_rows, y_rows = (v if isinstance(v, pd.DataFrame | pd.Series) else w for v, w in ((X, range(n)), (y, label)))
-        check_same_rows(X=X_rows, y=y_rows, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        check_same_rows(X=range(n), y=label, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return X, label, group, sensitive_features if self._asks_for_groups() else None
 
     def _title(self, constraints: Sequence[AnyConstraint]) -> str:
@@ -256,6 +256,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         decisions.check_decision(self.decision, keys, random_state)
         X = as_table(X)
+        check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
         keys = decisions.check_keys(keys, len(h))
         features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
@@ -294,6 +295,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         >>> 0.5 < model.score(data.X, data.y) < 1
         True
         """
+        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         # Groups that are routed to a blind rule are of no use to it, and no mistake either.
         prediction = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
         return float(accuracy_score(y, prediction, sample_weight=sample_weight))

@@ -193,8 +193,8 @@ class OptFairPost(RuleSolver):
         y : array-like of shape (n,), optional
             True classes; read from the items of a data set by default.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
-            Group of each row; several columns make intersections. Rows are matched by position. Read from the items of
-            a data set by default.
+            Group of each row; several columns make intersections. Rows are matched by position; row labels of pandas
+            objects that differ are an error. Read from the items of a data set by default.
         sample_weight : array-like of shape (n,), optional
             Weights, honoured by models, calibration and constraints. A whole number counts people; divide the weights
             of a survey by their mean.

@@ -11,8 +11,9 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
+from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.containers import take_rows
-from optfair.inputs.labels import check_same_rows, check_weights, encode_classes, encode_groups, object_array
+from optfair.inputs.labels import check_weights, encode_classes, encode_groups, object_array
 from optfair.inputs.training_data import TrainingData
 
 
@@ -40,10 +41,8 @@ def read_training_data(
         # Weights below one (such as those that sum to one) count as many people as they speak of in effect: models
         # and calibration weigh what they see against what they expect.
         weight = weight * max(1.0, float(weight.sum() / (weight @ weight)))
-    # Lengths of all, and the order of the row labels of those that have any.
-    columns = {"X": (X, range(n)), "y": (y, labels), "sample_weight": (sample_weight, weight)}
-    indexed = {k: v if isinstance(v, pd.DataFrame | pd.Series) else plain for k, (v, plain) in columns.items()}
-    check_same_rows(**indexed, sensitive_features=sensitive_features)
+    check_same_rows(X=range(n), y=labels, sample_weight=weight, sensitive_features=sensitive_features)
+    check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     a, group_names = encode_groups(group_values, n, missing=missing)
     if len(group_names) > max(10, n // 3):
         raise ValueError(
