@@ -23,12 +23,13 @@ SEED_LIMIT = 2**32  # of scikit-learn
 
 
 class Roles(NamedTuple):
-    """The columns of label, groups and weight (none or one) of a table with these column names."""
+    """The columns of label, groups, weight and cluster (none or one each) of a table with these column names."""
 
     label: str
     groups: list[str]
     weight: list[str]
     header: list[str]
+    cluster: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -37,13 +38,15 @@ class Roles(NamedTuple):
 
 
 def read_roles(arguments: Namespace, csv_format: CsvFormat) -> Roles:
-    """Return the columns that --label, --group and --weight name."""
+    """Return the columns that --label, --group, --weight and, where there is such an option, --cluster name."""
     header = read_header(arguments.file, csv_format)
+    cluster = getattr(arguments, "cluster", None)
     return Roles(
         label=pick_columns([arguments.label], header, "--label")[0],
         groups=pick_columns(arguments.group, header, "--group"),
         weight=pick_columns([arguments.weight] if arguments.weight else [], header, "--weight"),
         header=header,
+        cluster=pick_columns([cluster] if cluster else [], header, "--cluster"),
     )
 
 

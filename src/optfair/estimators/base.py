@@ -88,10 +88,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any,
         sample_weight: Any,
         classes: Iterable[Hashable] | None = None,
+        cluster: Any = None,
     ) -> TrainingData:
         """Return everything `fit` was given, checked, with X as the models see it.
 
-        classes : those a fitted model knows, if there is one.
+        classes : those a fitted model knows, if there is one. cluster : the person of each row, or None.
         """
         if type(X).__name__ == "DataLoader":
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
@@ -104,7 +105,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n, caller = self._check_size(table), type(self).__name__
         groups = functools.partial(self._groups_of, table, sensitive_features)
         columns = y, groups, sensitive_features, sample_weight
-        return read_training_data(features, *columns, n, caller, missing=self.missing, classes=classes)
+        options = {"missing": self.missing, "classes": classes, "cluster": cluster}
+        return read_training_data(features, *columns, n, caller, **options)
 
     def _warn_about_groups(self, X: Any, data: TrainingData, sensitive_features: Any) -> None:
         """Warn where there is nothing to compare, or where a rule that is meant to be blind sees the groups."""

@@ -183,7 +183,15 @@ class OptFairPost(RuleSolver):
 
     # -- fitting -------------------------------------------------------------------------------------------
     @restore_on_failure
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairPost:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        cluster: Any = None,
+    ) -> OptFairPost:
         """Learn z(x) out of fold, calibrate it, and solve for the rule.
 
         Parameters
@@ -198,6 +206,9 @@ class OptFairPost(RuleSolver):
         sample_weight : array-like of shape (n,), optional
             Weights, honoured by models, calibration and constraints. A whole number counts people; divide the weights
             of a survey by their mean.
+        cluster : array-like of shape (n,), optional
+            The person, or family, or school, that each row belongs to, where some have several: no fold
+            has a part of them, so that posteriors and calibration are those of strangers.
 
         Returns
         -------
@@ -218,7 +229,7 @@ class OptFairPost(RuleSolver):
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
         self._check_choices(calibration=CALIBRATIONS)
         constraints = self._constraints()
-        data = self._training_data(X, y, sensitive_features, sample_weight, known_classes)
+        data = self._training_data(X, y, sensitive_features, sample_weight, known_classes, cluster)
         self._warn_about_groups(X, data, sensitive_features)
 
         clock = time.perf_counter()
