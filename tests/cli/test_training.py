@@ -36,6 +36,7 @@ OPTIONS = {
     "criterion": (["--criterion", "ppv"], "criterion='ppv': predictive values"),
     "unknown criterion": (["--criterion", "fair"], "--criterion fair: unknown; use one of dp, eop"),
     "tolerance": (["--tolerance", "-1"], "--tolerance -1: must be a number in [0, 1]"),
+    "tolerance in per cent": (["--tolerance", "5"], "--tolerance 5: must be a number in [0, 1]; did you mean 0.05?\n"),
     "test size": (["--test-size", "1"], "--test-size 1: must be a share between 0 and 1"),
     "seed": (["--seed", "-1"], "--seed -1: must be a whole number"),
     "test file": (["--test", "absent.csv"], "absent.csv: there is no such file"),
@@ -159,6 +160,11 @@ def test_people_to_test_on_have_all_of_their_rows(train):
     assert abs(len(tables.test.y) - 0.3 * N_TRAIN) <= 2
     other = read_training(make_parser().parse_args([*words, "--seed", "1"]))
     assert set(other.test.cluster) != tested
+
+
+def test_a_tolerance_of_1_is_questioned(run, train, tmp_path):
+    code, _, err = run("frontier", train, *FIT, "--tolerance", "1", "--outcome", "none", "-o", tmp_path / "out.csv")
+    assert code == 2 and "note: --tolerance 1: constrains nothing, because no two rates differ by more" in err
 
 
 def test_missing_groups(run, refuse, train, tmp_path):

@@ -14,7 +14,8 @@ from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, read_header
 from optfair.constraints.criteria import CRITERIA, short_name
-from optfair.errors import NotLinearError
+from optfair.errors import NotLinearError, warn
+from optfair.utils.checks import share_hint
 
 MISSING_GROUP = "(missing)"  # the name of the group of those whose group is missing
 MISSING_VALUES = "empty cells and NA, NaN, None, null are read as missing"
@@ -120,9 +121,11 @@ def requested_criteria(arguments: Namespace) -> list[str]:
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Refuse a tolerance that no gap between rates can have."""
+    """Refuse a tolerance that no gap between rates can have, and question one that every gap has."""
     if not 0 <= tolerance <= 1:
-        raise InputError(f"--tolerance {tolerance:g}: must be a number in [0, 1].")
+        raise InputError(f"--tolerance {tolerance:g}: must be a number in [0, 1]{share_hint(tolerance) or '.'}")
+    if tolerance == 1:
+        warn("--tolerance 1: constrains nothing, because no two rates differ by more; did you mean 0.01?")
 
 
 def check_seed(seed: int, limit: int | None = None) -> None:
