@@ -61,7 +61,8 @@ def test_missing_groups_are_an_error_that_counts_them(kind):
 @pytest.mark.parametrize("kind", ["NaN", "None", "NaT", "NA"])
 def test_missing_groups_can_be_a_group(kind):
     groups = with_holes(kind)
-    model = make_post(missing="group", awareness="aware").fit(X, Y, sensitive_features=groups)
+    with pytest.warns(OptFairWarning, match=r"fewer than 10 people, whose rates nobody can tell: '\(missing\)' \(2\)"):
+        model = make_post(missing="group", awareness="aware").fit(X, Y, sensitive_features=groups)
     assert len(model.groups_) == 3 and "(missing)" in model.groups_.tolist()
     place = model.groups_.tolist().index("(missing)")
     Z = model.joint_posterior(X, sensitive_features=groups)

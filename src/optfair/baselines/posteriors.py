@@ -26,6 +26,7 @@ class PosteriorBaseline(Baseline):
     posterior: str
     cv: Any
     n_jobs: int | None
+    _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
 
     @restore_on_failure
     def fit(
@@ -64,8 +65,11 @@ class PosteriorBaseline(Baseline):
         """
         return self._fit(X, y, sensitive_features, sample_weight, cluster)
 
+    def _keeps_estimator(self) -> bool:
+        return is_fitted_model(self.estimator, self.cv)
+
     def _prefit_classes(self) -> Any:
-        return getattr(self.estimator, "classes_", None) if is_fitted_model(self.estimator, self.cv) else None
+        return getattr(self.estimator, "classes_", None) if self._keeps_estimator() else None
 
     def _learn(self, data: TrainingData, seed: int) -> None:
         prefit = is_fitted_model(self.estimator, self.cv)

@@ -19,7 +19,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
-from optfair.errors import warn
+from optfair.estimators.cautions import warn_about_groups, warn_about_ids, warn_if_among_features, warn_if_fitted
 from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.containers import (
     as_table,
@@ -67,6 +67,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     groups_: pd.Index
     _compares_groups = True
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
+    _prefit_advice = "give it to OptFairPost as FrozenEstimator(model)"  # how a fitted model stays as it is
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _constraints(self) -> list[AnyConstraint]:
@@ -108,13 +109,21 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         options = {"missing": self.missing, "classes": classes, "cluster": cluster}
         return read_training_data(features, *columns, n, caller, **options)
 
-    def _warn_about_groups(self, X: Any, data: TrainingData, sensitive_features: Any) -> None:
-        """Warn where there is nothing to compare, or where a rule that is meant to be blind sees the groups."""
-        if len(data.groups) == 1 and self._compares_groups:
-            name = data.groups.tolist()[0]
-            warn(f"sensitive_features: there is one group, {name!r}; nothing is compared.")
+    def _warn_about_data(
+        self, X: Any, data: TrainingData, sensitive_features: Any, constraints: Sequence[AnyConstraint]
+    ) -> None:
+        """Warn about groups, features and an estimator that are allowed and rarely meant."""
+        if self._compares_groups:
+            warn_about_groups(data, constraints)
         if self.awareness == "blind" and isinstance(X, pd.DataFrame) and sensitive_features is not None:
-            _warn_if_among_features(X, sensitive_features)
+            warn_if_among_features(X, sensitive_features)
+        if not self._keeps_estimator():
+            warn_about_ids(data.X, self.estimator)
+            warn_if_fitted(self.estimator, self._prefit_advice)
+
+    def _keeps_estimator(self) -> bool:
+        """Tell whether the estimator is only asked for probabilities, never fitted."""
+        return False
 
     def _dataset_labels(self, dataset: Any, y: Any, groups: Any) -> tuple[Any, Any]:
         """Return labels and groups, from the items of a torch data set where they are not given."""
@@ -312,32 +321,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
-    """Warn if X holds the groups of a rule that is meant to be blind."""
-    if isinstance(groups, pd.DataFrame):
-        columns = groups
-    elif np.ndim(groups) == 2:
-        columns = pd.DataFrame(np.asarray(groups))
-    else:
-        columns = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
-    # A constant column is no secret.
-    columns = columns[[name for name in columns.columns if columns[name].nunique(dropna=False) > 1]]
-    same = [
-        feature
-        for feature in X.columns
-        if any(
-            (isinstance(name, str) and feature == name)
-            or np.array_equal(X[feature].to_numpy(), columns[name].to_numpy())
-            for name in columns.columns
-        )
-    ]
-    if same:
-        warn(
-            f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
-            "name it in the constructor."
-        )
 
 
 def clone_keeping_prefit(model: Model) -> Model:

@@ -241,7 +241,7 @@ class OptFairIn(SavableClassifier):
         start = self._check_options()
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, cluster=cluster)
-        self._warn_about_groups(X, data, sensitive_features)
+        self._warn_about_data(X, data, sensitive_features, constraints)
         if self.awareness == "aware" and self.sensitive_features is None:
             data = replace(data, X=_with_group(data.X, data.a, len(data.groups)))
 

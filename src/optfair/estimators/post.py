@@ -131,6 +131,7 @@ class OptFairPost(RuleSolver):
     True
     """
 
+    _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
     _record, _personal = "rule_", ("_fitted",)
     _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
 
@@ -182,6 +183,9 @@ class OptFairPost(RuleSolver):
         self.random_state = random_state
 
     # -- fitting -------------------------------------------------------------------------------------------
+    def _keeps_estimator(self) -> bool:
+        return is_fitted_model(self.estimator, self.cv)
+
     @restore_on_failure
     def fit(
         self,
@@ -225,12 +229,12 @@ class OptFairPost(RuleSolver):
         (2, 3)
         """
         options = self._options()
-        prefit = is_fitted_model(self.estimator, self.cv)
+        prefit = self._keeps_estimator()
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
         self._check_choices(calibration=CALIBRATIONS)
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, known_classes, cluster)
-        self._warn_about_groups(X, data, sensitive_features)
+        self._warn_about_data(X, data, sensitive_features, constraints)
 
         clock = time.perf_counter()
         posteriors = fit_posteriors(
