@@ -84,11 +84,11 @@ def deal_clusters(cluster: np.ndarray, strata: np.ndarray, shares: Sequence[floa
             block = rows[start : start + SINGLE_BLOCK]
             level = (load[:, s, None] + np.arange(len(block)) + 0.5) / share[:, None]
             index = np.repeat(np.arange(len(share)), len(block))
-            chosen = index[np.lexsort((index, (load[:, -1] / share)[index], level.ravel()))[: len(block)]]
-            part[cluster[block]] = chosen
-            added = np.bincount(chosen, minlength=len(share))
-            load[:, s] += added
-            load[:, -1] += added
+            parts = index[np.lexsort((index, (load[:, -1] / share)[index], level.ravel()))[: len(block)]]
+            part[cluster[block]] = parts
+            increment = np.bincount(parts, minlength=len(share))
+            load[:, s] += increment
+            load[:, -1] += increment
     return part[cluster]
 
 
