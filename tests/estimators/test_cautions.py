@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from optfair import Constraint, MinimumRate, OptFairIn
-from optfair.baselines import ERM, LinearPost
+from optfair.baselines import LinearPost
 from optfair.errors import OptFairWarning
 from optfair.estimators.cautions import is_fitted, warn_about_groups
 from optfair.inputs.training_data import TrainingData
@@ -46,9 +46,8 @@ def messages(call, *arguments, **options):
             OptFairIn(FITTED, tolerance=0.5, rounds=1),
             "to keep it as it is, give it to OptFairPost as FrozenEstimator(m",
         ),
-        (ERM(FITTED), "to keep it as it is, give it to OptFairPost as FrozenEstimator(model)."),
     ],
-    ids=["post", "pipeline", "LinearPost", "in", "ERM"],
+    ids=["post", "pipeline", "LinearPost", "in"],
 )
 def test_a_fitted_estimator_is_not_fitted_again_without_a_word(model, advice):
     (message,) = messages(model.fit, X, Y, sensitive_features=SEX)

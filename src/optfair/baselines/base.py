@@ -65,8 +65,7 @@ class Baseline(FairClassifier):
         self._check_choices()
         self._check_arguments()
         data = self._training_data(X, y, sensitive_features, sample_weight, self._prefit_classes(), cluster)
-        comparisons = [Constraint(self._criterion_name())] if self._compares_groups else []
-        self._warn_about_data(X, data, sensitive_features, comparisons)
+        self._warn_about_data(X, data, sensitive_features)
         seed = as_seed(self.random_state)
         self._secret = new_key(seed)
         self._learn(data, fresh_seed() if seed is None else seed)

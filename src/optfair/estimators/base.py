@@ -67,7 +67,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     groups_: pd.Index
     _compares_groups = True
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
-    _prefit_advice = "give it to OptFairPost as FrozenEstimator(model)"  # how a fitted model stays as it is
+    _prefit_advice = ""  # how a fitted model stays as it is, of classes that are given one by mistake
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _constraints(self) -> list[AnyConstraint]:
@@ -110,16 +110,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return read_training_data(features, *columns, n, caller, **options)
 
     def _warn_about_data(
-        self, X: Any, data: TrainingData, sensitive_features: Any, constraints: Sequence[AnyConstraint]
+        self, X: Any, data: TrainingData, sensitive_features: Any, constraints: Sequence[AnyConstraint] = ()
     ) -> None:
-        """Warn about groups, features and an estimator that are allowed and rarely meant."""
+        """Warn about groups, features and an estimator that are allowed and rarely meant.
+
+        constraints : those from which a user can leave small groups out.
+        """
         if self._compares_groups:
             warn_about_groups(data, constraints)
         if self.awareness == "blind" and isinstance(X, pd.DataFrame) and sensitive_features is not None:
             warn_if_among_features(X, sensitive_features)
         if not self._keeps_estimator():
             warn_about_ids(data.X, self.estimator)
-            warn_if_fitted(self.estimator, self._prefit_advice)
+            if self._prefit_advice:
+                warn_if_fitted(self.estimator, self._prefit_advice)
 
     def _keeps_estimator(self) -> bool:
         """Tell whether the estimator is only asked for probabilities, never fitted."""

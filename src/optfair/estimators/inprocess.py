@@ -139,6 +139,7 @@ class OptFairIn(SavableClassifier):
     """
 
     unseen = "error"
+    _prefit_advice = "give it to OptFairPost as FrozenEstimator(model)"
     _record, _personal = "training_", ("game_", "trace_")
     _record_content, _record_from_content = staticmethod(training_content), staticmethod(training_from_content)
 
