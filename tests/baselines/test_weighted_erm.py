@@ -252,7 +252,7 @@ def test_weights_are_copies():
     "change, message",
     [
         ({"tolerance": -0.1}, "tolerance=-0.1: must be a number in [0, 1]."),
-        ({"tolerance": 1.5}, "tolerance=1.5: must be a number in [0, 1]."),
+        ({"tolerance": 1.5}, "tolerance=1.5: must be a number in [0, 1]; did you mean 0.015?"),
         ({"tolerance": "x"}, "tolerance='x': must be a number"),
         ({"rounds": 0}, "rounds=0: must be an integer >= 1."),
         ({"inner_epochs": 1.5}, "inner_epochs=1.5: must be an integer >= 1."),

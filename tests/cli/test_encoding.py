@@ -142,3 +142,15 @@ def test_dates_and_decimal_commas(run, refuse, tmp_path):
     options = [*csv_format, "--label", "y", "--group", "sex", "--scores", "p_hi,p_lo,p_mid"]
     code, out, _ = run("audit", output, *options)
     assert code in (0, 1) and f"{N_TRAIN} people" in out
+
+
+def test_a_number_that_is_an_id_is_noted_and_still_a_feature():
+    """Check ids that repeat: a column of texts would be left out, and one that numbers the rows as well."""
+    table = pd.DataFrame({"patient_nbr": np.arange(300) // 1.5, "cost": np.arange(300) * 7}).astype(int)
+    schema, notes = find_schema(table)
+    assert schema.columns == ["patient_nbr", "cost"]
+    assert notes == [
+        "column 'patient_nbr' looks like an id (200 values among 300 rows); leave it out by --drop patient_nbr, or say "
+        "--cluster patient_nbr if it tells which rows are of one person."
+    ]
+    assert find_schema(table[["cost"]])[1] == []

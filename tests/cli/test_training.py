@@ -8,6 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from optfair import InfeasibleError, OptFairPost, load_model
+from optfair.cli.arguments import make_parser
+from optfair.cli.training import read_training
 from tests.cli.helpers import FIT, N_TRAIN, make_train, make_words, read_codes
 
 OPTIONS = {
@@ -16,6 +18,14 @@ OPTIONS = {
     "a typing error": (["--group", "rcae"], "Did you mean race?"),
     "no such column to drop": (["--drop", "z"], "--drop z: there is no such column"),
     "no such weight": (["--weight", "z"], "--weight z: there is no such column"),
+    "no such cluster": (["--cluster", "z"], "--cluster z: there is no such column"),
+    "label as cluster": (["--cluster", "y"], "column 'y': is named twice; --label, --group, --weight and --cluster"),
+    "holes in cluster": (["--cluster", "x2"], "--cluster x2 is missing in"),
+    "few clusters": (["--cluster", "race"], "--cluster race: has 2 values in the rows to fit on; at least 5"),
+    "no cluster to test on": (
+        ["--cluster", "race", "--test-size", "0.01"],
+        "--test-size 0.01: --cluster race has 2 values, of which none can be held out in that share",
+    ),
     "label as group": (["--group", "y"], "column 'y': is named twice"),
     "label is a number": (["--label", "x1"], "--label x1 looks like a number to predict, not a class"),
     "text as weight": (["--weight", "race"], "--weight race holds texts"),
@@ -26,6 +36,7 @@ OPTIONS = {
     "criterion": (["--criterion", "ppv"], "criterion='ppv': predictive values"),
     "unknown criterion": (["--criterion", "fair"], "--criterion fair: unknown; use one of dp, eop"),
     "tolerance": (["--tolerance", "-1"], "--tolerance -1: must be a number in [0, 1]"),
+    "tolerance in per cent": (["--tolerance", "5"], "--tolerance 5: must be a number in [0, 1]; did you mean 0.05?\n"),
     "test size": (["--test-size", "1"], "--test-size 1: must be a share between 0 and 1"),
     "seed": (["--seed", "-1"], "--seed -1: must be a whole number"),
     "test file": (["--test", "absent.csv"], "absent.csv: there is no such file"),
@@ -125,6 +136,35 @@ def test_weights_are_those_of_the_python_interface(run, train, tmp_path):
     )
     np.testing.assert_allclose(model.predict_proba(X), weighted.predict_proba(X), atol=1e-9)
     assert np.abs(model.predict_proba(X) - unweighted.predict_proba(X)).max() > 1e-3  # the weights matter
+
+
+def test_clusters_are_those_of_the_python_interface_and_no_feature(run, train, tmp_path):
+    """Check ids that are the same number, but not the same text."""
+    pytest.importorskip("skops", reason="models are saved by skops")
+    people = [f"{row // 4:0{1 + row % 2}d}" for row in range(N_TRAIN)]  # such as "7" and "07"
+    make_train().assign(person=people).to_csv(train, index=False)
+    assert run("fit", train, *FIT, "--cluster", "person", "-o", tmp_path / "m.skops")[0] == 0
+    model, table = load_model(tmp_path / "m.skops"), read_codes(train)
+    assert "person" not in model.feature_names_in_
+    X = table[list(model.feature_names_in_)]
+    again = clone(model).fit(X, table["y"], sensitive_features=table["sex"], cluster=people)
+    np.testing.assert_allclose(model.predict_proba(X), again.predict_proba(X), atol=1e-9)
+
+
+def test_people_to_test_on_have_all_of_their_rows(train):
+    make_train().assign(person=np.arange(N_TRAIN) // 3).to_csv(train, index=False)
+    words = ["frontier", str(train), *FIT, "--cluster", "person", "--test-size", "0.3", "-o", "out.csv"]
+    tables = read_training(make_parser().parse_args(words))
+    fitted, tested = set(tables.train.cluster), set(tables.test.cluster)
+    assert not fitted & tested and len(fitted | tested) == N_TRAIN // 3
+    assert abs(len(tables.test.y) - 0.3 * N_TRAIN) <= 2
+    other = read_training(make_parser().parse_args([*words, "--seed", "1"]))
+    assert set(other.test.cluster) != tested
+
+
+def test_a_tolerance_of_1_is_questioned(run, train, tmp_path):
+    code, _, err = run("frontier", train, *FIT, "--tolerance", "1", "--outcome", "none", "-o", tmp_path / "out.csv")
+    assert code == 2 and "note: --tolerance 1: constrains nothing, because no two rates differ by more" in err
 
 
 def test_missing_groups(run, refuse, train, tmp_path):

@@ -1,12 +1,15 @@
 """Test the descriptions of constraints: their names, their defaults, and what they refuse."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from optfair import Constraint, MinimumRate, Ratio, Rows
 from optfair.constraints import as_constraints
 from optfair.constraints.criteria import CRITERIA
-from optfair.errors import NotLinearError
+from optfair.errors import NotLinearError, OptFairWarning
 
 
 @pytest.mark.parametrize("short, long", CRITERIA.items())
@@ -31,6 +34,9 @@ BAD_DESCRIPTIONS = [
     (lambda: Ratio("npv"), r"predictive values divide by"),
     (lambda: Constraint("dp", -0.1), r"tolerance=-0\.1: must be a number in \[0, 1\]"),
     (lambda: Constraint("dp", 1.5), r"tolerance=1\.5: must be"),
+    (lambda: Constraint("dp", 5), r"^tolerance=5: must be a number in \[0, 1\]; did you mean 0\.05\?$"),
+    (lambda: Constraint("dp", {"f": 2.5}), r"tolerance\['f'\]=2\.5: must be .*; did you mean 0\.025\?$"),
+    (lambda: Constraint("dp", 500), r"^tolerance=500: must be a number in \[0, 1\]\.$"),
     (lambda: Constraint("dp", float("nan")), r"tolerance=nan: must be"),
     (lambda: Constraint("dp", True), r"tolerance=True: must be"),
     (lambda: Constraint("dp", "0.1"), r"tolerance='0\.1': must be"),
@@ -76,6 +82,19 @@ def test_criteria_that_are_not_linear_have_an_error_of_their_own():
     with pytest.raises(ValueError) as caught:
         Constraint("fairness")
     assert not isinstance(caught.value, NotLinearError)
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1)])
+def test_a_tolerance_of_1_is_questioned_and_one_of_1_0_is_not(one):
+    """Everybody who wants no constraint may say so: 1.0."""
+    for tolerance, name in ((one, "tolerance"), ({"f": one}, "tolerance['f']")):
+        with pytest.warns(
+            OptFairWarning, match=re.escape(f"{name}=1: constrains nothing, because no two rates")
+        ) as log:
+            constraint = Constraint("dp", tolerance)
+        assert len(log) == 1 and log[0].filename == __file__ and constraint.strictest == 1.0
+    assert Constraint("dp", 1.0).tolerance == 1.0
+    assert replace(constraint, reference="overall").strictest == 1.0  # what is read once is not questioned again
 
 
 def test_the_strictest_tolerance():

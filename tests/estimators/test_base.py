@@ -61,7 +61,8 @@ def test_missing_groups_are_an_error_that_counts_them(kind):
 @pytest.mark.parametrize("kind", ["NaN", "None", "NaT", "NA"])
 def test_missing_groups_can_be_a_group(kind):
     groups = with_holes(kind)
-    model = make_post(missing="group", awareness="aware").fit(X, Y, sensitive_features=groups)
+    with pytest.warns(OptFairWarning, match=r"fewer than 10 people, whose rates nobody can tell: '\(missing\)' \(2\)"):
+        model = make_post(missing="group", awareness="aware").fit(X, Y, sensitive_features=groups)
     assert len(model.groups_) == 3 and "(missing)" in model.groups_.tolist()
     place = model.groups_.tolist().index("(missing)")
     Z = model.joint_posterior(X, sensitive_features=groups)
@@ -261,7 +262,7 @@ def test_rows_are_matched_by_position_whatever_their_index(blind_post):
     order = np.random.default_rng(3).permutation(N)
     model = make_post().fit(X.set_axis(order), pd.Series(Y, index=order), sensitive_features=SEX.set_axis(order))
     assert_same_predictions(blind_post, model)
-    # Row labels that have nothing in common say nothing about the order.
+    # A default index says nothing beside labels of another kind.
     model = make_post().fit(X, pd.Series(Y, index=order + 10 * N), sensitive_features=SEX.to_numpy())
     assert_same_predictions(blind_post, model)
 
@@ -271,8 +272,8 @@ def test_the_same_row_labels_in_another_order_are_an_error(name):
     arguments = {"y": pd.Series(Y), "sensitive_features": SEX, "sample_weight": pd.Series(np.ones(N))}
     arguments[name] = arguments[name].iloc[::-1]
     assert_error(
-        f"{name}: has the row labels of X in another order, and rows are matched by position; reorder it first, e.g. "
-        f"{name}.loc[X.index].",
+        f"{name}: has the row labels of X in another order (first at position 0: {N - 1}, not 0); align them with "
+        ".loc[X.index], or pass .to_numpy() to match rows by position.",
         make_post().fit,
         X,
         **arguments,

@@ -66,7 +66,7 @@ def test_arguments_are_checked(options, message):
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "tight", True])
 def test_a_tolerance_is_a_number_from_zero_to_one(blind_post, value):
-    message = f"tolerance={value!r}: must be a number in [0, 1]."
+    message = f"tolerance={value!r}: must be a number in [0, 1]{'; did you mean 0.015?' if value == 1.5 else '.'}"
     assert_error(message, make_post(tolerance=value).fit, X, Y, sensitive_features=SEX)
     assert_error(message, blind_post.with_tolerance, value)
 
@@ -200,7 +200,8 @@ def with_rare_group():
 def test_constraints_on_empty_cells_are_one_warning_that_names_them():
     with pytest.warns(OptFairWarning) as caught:
         model = make_post(criterion="eo").fit(X, Y, sensitive_features=with_rare_group())
-    (message,) = [str(warning.message) for warning in caught]
+    small, message = [str(warning.message) for warning in caught]
+    assert "fewer than 10 people" in small and small.count("'rare'") == 1
     # Nobody of the rare group is b or c, and each of these has three rates.
     assert message.startswith("6 rates are left out, because nobody is in the group and class: ")
     assert message.count("'rare'") == 6 and "'b'" in message and "'c'" in message and "\n" not in message
@@ -211,7 +212,9 @@ def test_constraints_on_empty_cells_are_one_warning_that_names_them():
 
 
 def test_a_criterion_on_whole_groups_does_not_mind_empty_cells():
-    model = make_post().fit(X, Y, sensitive_features=with_rare_group())  # a warning would be an error here
+    with pytest.warns(OptFairWarning) as caught:
+        model = make_post().fit(X, Y, sensitive_features=with_rare_group())
+    assert ["rates are left out" in str(warning.message) for warning in caught] == [False]
     assert model.groups_.tolist() == ["f", "m", "rare"] and model.certificate_.excess == 0
 
 

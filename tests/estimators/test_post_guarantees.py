@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from optfair import Constraint, OptFairPost, metrics
+from optfair.errors import OptFairWarning
 from optfair.rule.certificate import Status
 from tests.estimators.helpers import (
     FRAME,
@@ -158,6 +159,7 @@ def test_labels_do_not_rule_out_a_class_that_is_absent_from_a_small_group():
     y, sex = np.array(["a", "b"] * 100 + ["a"] * 4), np.array(["f", "m"] * 50 + ["m", "f"] * 50 + ["x"] * 4)
     features = np.random.default_rng(0).standard_normal((204, 2))
     model = OptFairPost(FrozenEstimator(LogisticRegression().fit(features[:200], y[:200])), awareness="aware", cv=2)
-    model.fit(features, y, sensitive_features=sex)
+    with pytest.warns(OptFairWarning, match=r"fewer than 10 people, whose rates nobody can tell: 'x' \(4\)"):
+        model.fit(features, y, sensitive_features=sex)
     Z = model.joint_posterior(features, sensitive_features=np.full(204, "x"))
     assert Z[:, 2].max() < 1

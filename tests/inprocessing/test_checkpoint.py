@@ -251,6 +251,8 @@ def test_other_rows_are_refused(checkpoint_file):
     ):
         with pytest.raises(ModelFileError, match="belongs to a run with other data or settings"):
             model.fit(x, y, sensitive_features=group, sample_weight=weight)
+    with pytest.raises(ModelFileError, match="belongs to a run with other data or settings"):
+        model.fit(XA, Y, sensitive_features=GROUP, cluster=np.arange(len(Y)) // 2)
 
 
 CONTAINERS = {

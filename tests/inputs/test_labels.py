@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from optfair.inputs.labels import (
     MISSING,
     check_names,
-    check_same_rows,
     check_weights,
     encode_classes,
     encode_groups,
@@ -140,8 +139,6 @@ SEX_AND_COLOUR = pd.MultiIndex.from_tuples([("F", 0), ("M", 0), ("M", 1)], names
         (lambda: check_weights([1.0, -2.0], 2), r"sample_weight: 1 values are negative \(the least is -2\)"),
         (lambda: check_weights([0, 0], 2), "sample_weight: all 2 values are zero"),
         (lambda: check_weights(["a", "b"], 2), "sample_weight: must be numbers"),
-        (lambda: check_same_rows(y_true=[1, 2], prediction=[1]), "prediction: has 1 rows but y_true has 2"),
-        (lambda: check_same_rows(y_true=[1], sample_weight=3), "sample_weight=3: must be an array"),
         (lambda: check_names(["a"], 2, "groups"), "groups: 1 names given, but Z has 2 of them"),
         (lambda: check_names(["a", None], 2, "groups"), "groups: a name is missing"),
         (lambda: check_names(["a", "a"], 2, "groups"), "groups: holds a name twice, 'a', among 2"),
@@ -192,15 +189,3 @@ def test_groups_are_matched_with_those_of_fit():
     columns = pd.DataFrame({"colour": [1, 0], "sex": ["M", "F"]})
     assert match_groups(columns, SEX_AND_COLOUR, 2).tolist() == [2, 0]
     assert match_groups([["M", 1], ["F", 1]], SEX_AND_COLOUR, 2, unseen="blind").tolist() == [2, -1]
-
-
-def test_the_same_labels_in_another_order_are_an_error():
-    y = pd.Series([0, 1, 1], index=[10, 11, 12])
-    with pytest.raises(ValueError, match=r"a: has the row labels of y in another order.*a\.loc\[y\.index\]"):
-        check_same_rows(y=y, a=y.loc[[12, 10, 11]])
-    with pytest.raises(ValueError, match="another order"):
-        mixed = pd.Series([0, 1], index=["x", 1])
-        check_same_rows(y=mixed, a=mixed.iloc[::-1])
-    # Other labels, or none, say nothing about the order.
-    assert check_same_rows(y=y, a=y.reset_index(drop=True), b=[1, 2, 3], c=None, d=y.to_frame()) == 3
-    assert check_same_rows(y=pd.Series([0, 1], index=[0, 0]), a=pd.Series([0, 1], index=[0, 0])) == 2

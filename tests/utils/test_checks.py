@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optfair.utils.checks import as_numbers, check_choice, check_integer, check_number
+from optfair.utils.checks import as_numbers, check_choice, check_integer, check_number, share_hint
 
 CHOICES = ("dual", "lp")
 
@@ -66,3 +66,9 @@ def test_numbers():
         np.testing.assert_array_equal(array, values)
     for values in ("a", ["1", "2"], [[1, 2], [3]], None, True, [1j], np.array(["2020"], "datetime64[s]")):
         assert as_numbers(values) is None
+
+
+def test_a_percentage_is_questioned():
+    assert share_hint(5) == share_hint(5.0) == "; did you mean 0.05?" and share_hint(100) == "; did you mean 1?"
+    assert not any(map(share_hint, (0.5, 0, -5, 101, True, "5", None, float("nan"))))
+    refuses("x=5: must be a number in [0, 1]; did you mean 0.05?", check_number, "x", 5, "[0, 1]", share_hint(5))

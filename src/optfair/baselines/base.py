@@ -59,10 +59,13 @@ class Baseline(FairClassifier):
         >>> model.fit(data.X, data.y, sensitive_features=data.sensitive_features).predict(data.X).shape
         (300,)
         """
+        return self._fit(X, y, sensitive_features, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, cluster: Any = None) -> Any:
         self._check_choices()
         self._check_arguments()
-        data = self._training_data(X, y, sensitive_features, sample_weight, self._prefit_classes())
-        self._warn_about_groups(X, data, sensitive_features)
+        data = self._training_data(X, y, sensitive_features, sample_weight, self._prefit_classes(), cluster)
+        self._warn_about_data(X, data, sensitive_features)
         seed = as_seed(self.random_state)
         self._secret = new_key(seed)
         self._learn(data, fresh_seed() if seed is None else seed)

@@ -11,6 +11,7 @@ from optfair.estimators.base import clone_keeping_prefit
 from optfair.inprocessing.learners import trainable_clone
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model
+from optfair.utils.recovery import restore_on_failure
 
 
 class PosteriorBaseline(Baseline):
@@ -25,9 +26,50 @@ class PosteriorBaseline(Baseline):
     posterior: str
     cv: Any
     n_jobs: int | None
+    _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
+
+    @restore_on_failure
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, cluster: Any = None
+    ) -> Any:
+        """Fit the method to labelled rows and their groups.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, DataFrame, or torch Dataset
+            The n rows, as far as the estimator can read them.
+        y : array-like of shape (n,)
+            The labels.
+        sensitive_features : array-like of shape (n,) or (n, k), default None
+            The group of each row; several columns make intersections. None where the constructor names columns of X.
+        sample_weight : array-like of shape (n,), default None
+            Weights of the rows, honoured by the model and by the rates that are compared.
+        cluster : array-like of shape (n,), default None
+            The person that each row belongs to, where some have several: no fold has a part of them.
+
+        Returns
+        -------
+        PosteriorBaseline
+            The fitted classifier itself.
+
+        Examples
+        --------
+        >>> from optfair.baselines import LinearPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(300, 4, random_state=0)
+        >>> people = [row // 2 for row in range(300)]  # two rows of each
+        >>> model = LinearPost(alpha=0.05, cv=2, random_state=0)
+        >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features, cluster=people)
+        >>> model.predict(data.X).shape
+        (300,)
+        """
+        return self._fit(X, y, sensitive_features, sample_weight, cluster)
+
+    def _keeps_estimator(self) -> bool:
+        return is_fitted_model(self.estimator, self.cv)
 
     def _prefit_classes(self) -> Any:
-        return getattr(self.estimator, "classes_", None) if is_fitted_model(self.estimator, self.cv) else None
+        return getattr(self.estimator, "classes_", None) if self._keeps_estimator() else None
 
     def _learn(self, data: TrainingData, seed: int) -> None:
         prefit = is_fitted_model(self.estimator, self.cv)

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from optfair.baselines.base import Baseline
-from optfair.constraints.criteria import CRITERIA
+from optfair.constraints.criteria import CRITERIA, check_tolerance
 from optfair.inprocessing.copies import WeightedCopies, settings_that_count_copies
 from optfair.inprocessing.game import Game, Learner, Trace, soft_targets
 from optfair.inprocessing.learners import (
@@ -145,7 +145,7 @@ class WeightedERM(Baseline):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        check_number("tolerance", self.tolerance, "[0, 1]")
+        check_tolerance("tolerance", self.tolerance)
         check_integer("rounds", self.rounds, 1)
         check_integer("inner_epochs", self.inner_epochs, 1)
         check_number("step", self.step, "(0, inf)")

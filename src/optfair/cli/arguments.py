@@ -190,6 +190,12 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weight", metavar="COLUMN", help="column of row weights; a whole number says how many people a row stands for"
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="COLUMN",
+        help="column of the person, where a person has several rows: no fold and no test has a part of them. It is not "
+        "used as a feature",
+    )
     parser.add_argument("--aware", action="store_true", help="let predictions depend on the group")
     test = parser.add_mutually_exclusive_group()
     test.add_argument("--test", metavar="FILE", help="also measure the result on the people of this table")

@@ -14,7 +14,8 @@ from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, read_header
 from optfair.constraints.criteria import CRITERIA, short_name
-from optfair.errors import NotLinearError
+from optfair.errors import NotLinearError, warn
+from optfair.utils.checks import share_hint
 
 MISSING_GROUP = "(missing)"  # the name of the group of those whose group is missing
 MISSING_VALUES = "empty cells and NA, NaN, None, null are read as missing"
@@ -23,12 +24,13 @@ SEED_LIMIT = 2**32  # of scikit-learn
 
 
 class Roles(NamedTuple):
-    """The columns of label, groups and weight (none or one) of a table with these column names."""
+    """The columns of label, groups, weight and cluster (none or one each) of a table with these column names."""
 
     label: str
     groups: list[str]
     weight: list[str]
     header: list[str]
+    cluster: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -37,13 +39,15 @@ class Roles(NamedTuple):
 
 
 def read_roles(arguments: Namespace, csv_format: CsvFormat) -> Roles:
-    """Return the columns that --label, --group and --weight name."""
+    """Return the columns that --label, --group, --weight and, where there is such an option, --cluster name."""
     header = read_header(arguments.file, csv_format)
+    cluster = getattr(arguments, "cluster", None)
     return Roles(
         label=pick_columns([arguments.label], header, "--label")[0],
         groups=pick_columns(arguments.group, header, "--group"),
         weight=pick_columns([arguments.weight] if arguments.weight else [], header, "--weight"),
         header=header,
+        cluster=pick_columns([cluster] if cluster else [], header, "--cluster"),
     )
 
 
@@ -117,9 +121,11 @@ def requested_criteria(arguments: Namespace) -> list[str]:
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Refuse a tolerance that no gap between rates can have."""
+    """Refuse a tolerance that no gap between rates can have, and question one that every gap has."""
     if not 0 <= tolerance <= 1:
-        raise InputError(f"--tolerance {tolerance:g}: must be a number in [0, 1].")
+        raise InputError(f"--tolerance {tolerance:g}: must be a number in [0, 1]{share_hint(tolerance) or '.'}")
+    if tolerance == 1:
+        warn("--tolerance 1: constrains nothing, because no two rates differ by more; did you mean 0.01?")
 
 
 def check_seed(seed: int, limit: int | None = None) -> None:

@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
+from optfair.inputs.id_columns import MIN_ROWS, is_id
 from optfair.inputs.labels import object_array
 
 NUMBERS, TEXTS = "numbers", "texts"
@@ -56,6 +57,11 @@ def find_schema(table: pd.DataFrame, categories: Collection[str] = ()) -> tuple[
         if reason:
             notes.append(f"column {name!r} {reason}: it is not used as a feature (--drop {name} silences this note).")
         else:
+            if len(column) >= MIN_ROWS and is_id(column):
+                notes.append(
+                    f"column {name!r} looks like an id ({column.nunique()} values among {len(column)} rows); leave it "
+                    f"out by --drop {name}, or say --cluster {name} if it tells which rows are of one person."
+                )
             (schema.numbers if kind == NUMBERS else schema.texts).append(name)
     if not schema.columns:
         raise InputError(

@@ -67,7 +67,7 @@ def _fit_in(arguments: Namespace, tables: TrainingTables) -> Any:
     # An aware learner sees the group as further columns of X.
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed, extra_columns=arguments.aware)
     options = {**fair_arguments(arguments, tables.train), **_round_options(arguments)}
-    model = OptFairIn(estimator, **options, progress=shows_progress()).fit(**tables.train.arguments)
+    model = OptFairIn(estimator, **options, progress=shows_progress()).fit(**tables.train.fit_arguments)
     model.set_params(progress=False)
     model.training_ = replace(model.training_, key=new_key(None))
     return model

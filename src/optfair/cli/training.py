@@ -14,6 +14,7 @@ from optfair.cli.classifiers import make_classifier, make_estimator
 from optfair.cli.columns import (
     SEED_LIMIT,
     Roles,
+    check_not_missing,
     check_numeric,
     check_roles,
     check_seed,
@@ -30,6 +31,8 @@ from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, is_text, read_table
 from optfair.constraints import as_constraints
 from optfair.estimators.post import OptFairPost
+from optfair.inputs.clusters import encode_clusters
+from optfair.inputs.splits import DEFAULT_FOLDS, held_out_rows
 
 MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
 MANY_CLASSES = 30  # a numeric label with more values is noted: it may be an amount
@@ -40,22 +43,29 @@ class TableData:
     """The rows of a table.
 
     X : the features, converted. y : (n,) classes. groups : a column per attribute. weight : (n,) or None.
+    cluster : (n,) whose row each is, or None.
     """
 
     X: pd.DataFrame
     y: pd.Series
     groups: pd.DataFrame
     weight: pd.Series | None
+    cluster: pd.Series | None = None
 
     def subset(self, rows: np.ndarray) -> TableData:
         """Return these rows."""
-        weight = None if self.weight is None else self.weight.iloc[rows]
-        return TableData(self.X.iloc[rows], self.y.iloc[rows], self.groups.iloc[rows], weight)
+        weight, cluster = (None if part is None else part.iloc[rows] for part in (self.weight, self.cluster))
+        return TableData(self.X.iloc[rows], self.y.iloc[rows], self.groups.iloc[rows], weight, cluster)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `fit` and `report`."""
+        """Return the arguments of `report`."""
         return {"X": self.X, "y": self.y, "sensitive_features": self.groups, "sample_weight": self.weight}
+
+    @property
+    def fit_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `fit`."""
+        return {**self.arguments, "cluster": self.cluster}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +94,13 @@ def read_training(arguments: Namespace) -> TrainingTables:
     roles = read_roles(arguments, csv_format)
     names = [roles.label, *roles.groups]
     for name in roles.columns:
-        if [*names, *roles.weight].count(name) > 1:
-            raise InputError(f"column {name!r}: is named twice; --label, --group and --weight must differ.")
-    excluded = {*roles.columns, *pick_columns(arguments.drop, roles.header, "--drop")}
+        if [*names, *roles.weight, *roles.cluster].count(name) > 1:
+            raise InputError(f"column {name!r}: is named twice; --label, --group, --weight and --cluster must differ.")
+    excluded = {*roles.columns, *roles.cluster, *pick_columns(arguments.drop, roles.header, "--drop")}
     categories = pick_columns(arguments.category, roles.header, "--category")
     candidates = [name for name in roles.header if name not in excluded]
-    columns = [*candidates, *roles.columns]
-    table = read_table(arguments.file, columns, texts=categories, names=names, csv_format=csv_format)
+    columns, texts = [*candidates, *roles.columns, *roles.cluster], [*categories, *roles.cluster]
+    table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
     notes = _check_label(table[roles.label], arguments.file)
     schema, schema_notes = find_schema(table[candidates], categories)
     train, weight_notes = _table_data(table, schema, roles, arguments.missing, arguments.file)
@@ -107,12 +117,31 @@ def read_training(arguments: Namespace) -> TrainingTables:
         test, test_notes = _table_data(test_table, schema, roles, arguments.missing, arguments.test)
         weight_notes += test_notes
     elif arguments.test_size is not None:
-        order = np.random.default_rng(arguments.seed).permutation(len(table))
-        n_test = min(max(round(arguments.test_size * len(table)), 1), len(table) - 1)
-        train, test = train.subset(np.sort(order[n_test:])), train.subset(np.sort(order[:n_test]))
+        mask = _test_rows(train, arguments.test_size, arguments.seed)
+        train, test = train.subset(np.flatnonzero(~mask)), train.subset(np.flatnonzero(mask))
+    if train.cluster is not None and train.cluster.nunique() < DEFAULT_FOLDS:
+        raise InputError(
+            f"--cluster {train.cluster.name}: has {train.cluster.nunique()} values in the rows to fit on; at least "
+            f"{DEFAULT_FOLDS} are needed, one for each fold."
+        )
     _check_values("--label", roles.label, train.y, None if test is None else test.y)
     _check_values("--group", ",".join(roles.groups), train.groups, None if test is None else test.groups)
     return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes])
+
+
+def _test_rows(data: TableData, share: float, seed: int) -> np.ndarray:
+    """Return a mask, (n,), of a random share of the rows to test on: at least one, not all, and whole clusters."""
+    n = len(data.y)
+    if data.cluster is None:
+        n_test = min(max(round(share * n), 1), n - 1)
+        return np.isin(np.arange(n), np.random.default_rng(seed).permutation(n)[:n_test])
+    mask = held_out_rows(np.zeros(n, dtype=int), share, seed, encode_clusters(data.cluster, n))
+    if mask.all() or not mask.any():
+        raise InputError(
+            f"--test-size {share:g}: --cluster {data.cluster.name} has {data.cluster.nunique()} values, of which none "
+            "can be held out in that share; give a --test file."
+        )
+    return mask
 
 
 def fit_post(arguments: Namespace, tables: TrainingTables) -> OptFairPost:
@@ -121,7 +150,7 @@ def fit_post(arguments: Namespace, tables: TrainingTables) -> OptFairPost:
     kind = _posterior_kind(arguments.estimator, tables.train)
     model = OptFairPost(estimator, **fair_arguments(arguments, tables.train), posterior=kind)
     print_fitting(arguments, tables.train)
-    return model.fit(**tables.train.arguments)
+    return model.fit(**tables.train.fit_arguments)
 
 
 def print_fitting(arguments: Namespace, train: TableData) -> None:
@@ -159,7 +188,11 @@ def _table_data(
     """Return the data of a table, and notes on its weights."""
     check_roles(table, file, roles, missing)
     weight, notes = _weights(table[roles.weight[0]], file) if roles.weight else (None, [])
-    return TableData(feature_table(table, schema), _classes(table[roles.label]), table[roles.groups], weight), notes
+    cluster = table[roles.cluster[0]] if roles.cluster and roles.cluster[0] in table else None
+    if cluster is not None:
+        check_not_missing(table, file, [("--cluster", str(cluster.name))])
+    X, y = feature_table(table, schema), _classes(table[roles.label])
+    return TableData(X, y, table[roles.groups], weight, cluster), notes
 
 
 def _classes(column: pd.Series) -> pd.Series:

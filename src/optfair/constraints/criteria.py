@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from optfair.errors import NotLinearError
-from optfair.utils.checks import check_choice, check_number
+from optfair.errors import NotLinearError, warn
+from optfair.utils.checks import check_choice, check_number, share_hint
 
 CRITERIA = {
     "dp": "demographic_parity",
@@ -53,6 +54,19 @@ def short_name(criterion: object) -> str:
     )
 
 
+def check_tolerance(name: str, value: Any) -> float:
+    """Return a tolerance as a float in [0, 1]; percentages are refused, or 1 at least questioned.
+
+    1.0 is how one says that nothing is constrained; the integer 1 rather means one per cent.
+    """
+    tolerance = check_number(name, value, "[0, 1]", share_hint(value))
+    if tolerance == 1 and isinstance(value, Integral):
+        warn(
+            f"{name}=1: constrains nothing, because no two rates differ by more; did you mean 0.01? (Write 1.0 if not.)"
+        )
+    return tolerance
+
+
 @dataclass(frozen=True)
 class Constraint:
     """Bound the gap between the rate of every group and a reference rate.
@@ -64,8 +78,8 @@ class Constraint:
     criterion : str
         "dp", "eop", "eo", "meo", "oae", or the long name of one of these.
     tolerance : float or mapping from group to float, default 0.01
-        Bound on each gap, in [0, 1]. A mapping bounds the groups it names and leaves the others free; it needs
-        ``reference="overall"``.
+        Bound on each gap, a share in [0, 1]; 1.0 constrains nothing. A mapping bounds the groups it names and leaves
+        the others free; it needs ``reference="overall"``.
     reference : {"overall", "pairwise"}, default "overall"
         Compare each group with everybody, or every two groups with each other.
     outcomes : sequence of class labels, optional
@@ -96,10 +110,10 @@ class Constraint:
                 raise ValueError("tolerance: a tolerance per group needs reference='overall'.")
             if not self.tolerance:
                 raise ValueError("tolerance: the mapping is empty; give at least one group its tolerance.")
-            bounds = {g: check_number(f"tolerance[{g!r}]", t, "[0, 1]") for g, t in self.tolerance.items()}
+            bounds = {g: check_tolerance(f"tolerance[{g!r}]", t) for g, t in self.tolerance.items()}
             object.__setattr__(self, "tolerance", bounds)
         else:
-            object.__setattr__(self, "tolerance", check_number("tolerance", self.tolerance, "[0, 1]"))
+            object.__setattr__(self, "tolerance", check_tolerance("tolerance", self.tolerance))
 
     @property
     def strictest(self) -> float:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from optfair.dual.measure import Block, RowValues
 from optfair.dual.settings import SETTINGS
+from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.labels import check_names, mean_one_weights
 from optfair.inputs.training_data import TrainingData
 from optfair.utils.checks import ROW_SUM_SLACK
@@ -169,6 +170,7 @@ def check_posterior(
     """Validate what a user hands in: names, weights, offset, and Z in one pass over its rows that gives the prior."""
     Z = check_rows(Z)
     n, A, m = Z.shape
+    check_row_labels(sample_weight=sample_weight, offset=offset)
     offset = check_offset(offset, n, m)
     weight = mean_one_weights(sample_weight, n)
     group_names, class_names = check_names(groups, A, "groups"), check_names(classes, m, "classes")

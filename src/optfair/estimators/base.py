@@ -19,7 +19,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
-from optfair.errors import warn
+from optfair.estimators.cautions import warn_about_groups, warn_about_ids, warn_if_among_features, warn_if_fitted
+from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.containers import (
     as_table,
     drop_columns,
@@ -30,7 +31,7 @@ from optfair.inputs.containers import (
     take_rows,
 )
 from optfair.inputs.identity import row_bytes
-from optfair.inputs.labels import MISSING_CHOICES, check_same_rows, encode_classes, match_groups
+from optfair.inputs.labels import MISSING_CHOICES, encode_classes, match_groups
 from optfair.inputs.reading import read_training_data
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.out_of_fold import is_fitted_model
@@ -66,6 +67,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     groups_: pd.Index
     _compares_groups = True
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
+    _prefit_advice = ""  # how a fitted model stays as it is, of classes that are given one by mistake
 
     # -- fitting -------------------------------------------------------------------------------------------
     def _constraints(self) -> list[AnyConstraint]:
@@ -87,10 +89,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any,
         sample_weight: Any,
         classes: Iterable[Hashable] | None = None,
+        cluster: Any = None,
     ) -> TrainingData:
         """Return everything `fit` was given, checked, with X as the models see it.
 
-        classes : those a fitted model knows, if there is one.
+        classes : those a fitted model knows, if there is one. cluster : the person of each row, or None.
         """
         if type(X).__name__ == "DataLoader":
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
@@ -103,15 +106,28 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n, caller = self._check_size(table), type(self).__name__
         groups = functools.partial(self._groups_of, table, sensitive_features)
         columns = y, groups, sensitive_features, sample_weight
-        return read_training_data(features, *columns, n, caller, missing=self.missing, classes=classes)
+        options = {"missing": self.missing, "classes": classes, "cluster": cluster}
+        return read_training_data(features, *columns, n, caller, **options)
 
-    def _warn_about_groups(self, X: Any, data: TrainingData, sensitive_features: Any) -> None:
-        """Warn where there is nothing to compare, or where a rule that is meant to be blind sees the groups."""
-        if len(data.groups) == 1 and self._compares_groups:
-            name = data.groups.tolist()[0]
-            warn(f"sensitive_features: there is one group, {name!r}; nothing is compared.")
+    def _warn_about_data(
+        self, X: Any, data: TrainingData, sensitive_features: Any, constraints: Sequence[AnyConstraint] = ()
+    ) -> None:
+        """Warn about groups, features and an estimator that are allowed and rarely meant.
+
+        constraints : those from which a user can leave small groups out.
+        """
+        if self._compares_groups:
+            warn_about_groups(data, constraints)
         if self.awareness == "blind" and isinstance(X, pd.DataFrame) and sensitive_features is not None:
-            _warn_if_among_features(X, sensitive_features)
+            warn_if_among_features(X, sensitive_features)
+        if not self._keeps_estimator():
+            warn_about_ids(data.X, self.estimator)
+            if self._prefit_advice:
+                warn_if_fitted(self.estimator, self._prefit_advice)
+
+    def _keeps_estimator(self) -> bool:
+        """Tell whether the estimator is only asked for probabilities, never fitted."""
+        return False
 
     def _dataset_labels(self, dataset: Any, y: Any, groups: Any) -> tuple[Any, Any]:
         """Return labels and groups, from the items of a torch data set where they are not given."""
@@ -161,8 +177,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             self._check_other_columns(X)
-        if isinstance(X, pd.DataFrame) and isinstance(sensitive_features, pd.DataFrame | pd.Series):
-            check_same_rows(X=X, sensitive_features=sensitive_features)
+        check_row_labels(X=X, sensitive_features=sensitive_features)
         group = None
         if self.awareness == "aware":
             values = self._groups_of(X, sensitive_features)
@@ -193,10 +208,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
+        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
         label, _ = encode_classes(y, self.classes_.tolist(), name="y")
-        X_rows, y_rows = (v if isinstance(v, pd.DataFrame | pd.Series) else w for v, w in ((X, range(n)), (y, label)))
-        check_same_rows(X=X_rows, y=y_rows, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        check_same_rows(X=range(n), y=label, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return X, label, group, sensitive_features if self._asks_for_groups() else None
 
     def _title(self, constraints: Sequence[AnyConstraint]) -> str:
@@ -256,6 +271,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         decisions.check_decision(self.decision, keys, random_state)
         X = as_table(X)
+        check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
         keys = decisions.check_keys(keys, len(h))
         features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
@@ -294,6 +310,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         >>> 0.5 < model.score(data.X, data.y) < 1
         True
         """
+        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         # Groups that are routed to a blind rule are of no use to it, and no mistake either.
         prediction = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
         return float(accuracy_score(y, prediction, sample_weight=sample_weight))
@@ -308,32 +325,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
-    """Warn if X holds the groups of a rule that is meant to be blind."""
-    if isinstance(groups, pd.DataFrame):
-        columns = groups
-    elif np.ndim(groups) == 2:
-        columns = pd.DataFrame(np.asarray(groups))
-    else:
-        columns = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
-    # A constant column is no secret.
-    columns = columns[[name for name in columns.columns if columns[name].nunique(dropna=False) > 1]]
-    same = [
-        feature
-        for feature in X.columns
-        if any(
-            (isinstance(name, str) and feature == name)
-            or np.array_equal(X[feature].to_numpy(), columns[name].to_numpy())
-            for name in columns.columns
-        )
-    ]
-    if same:
-        warn(
-            f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
-            "name it in the constructor."
-        )
 
 
 def clone_keeping_prefit(model: Model) -> Model:

@@ -93,7 +93,9 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         self.held_out = held_out
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairInPost:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, cluster: Any = None
+    ) -> OptFairInPost:
         """Train on one part of the rows, and fit the rule on the other.
 
         Parameters
@@ -106,6 +108,9 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
             Group of each row; several columns make intersections.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
+        cluster : array-like of shape (n,), optional
+            The person, or family, or school, that each row belongs to, where some have several: both parts
+            of the rows, and the folds within them, have all of theirs or none.
 
         Returns
         -------
@@ -125,9 +130,10 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         X = as_table(X)
         if is_dataset(X):
             raise ValueError("X: is a torch data set, which OptFairInPost cannot divide; give arrays.")
-        data = clone(trainer)._training_data(X, y, sensitive_features, sample_weight)
+        data = clone(trainer)._training_data(X, y, sensitive_features, sample_weight, cluster=cluster)
         parts = [data.positions[part] for part in split_held_out(data, float(self.held_out), self.random_state)]
         columns = {"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        columns["cluster"] = cluster
         first, second = ({k: None if v is None else take_rows(v, p) for k, v in columns.items()} for p in parts)
         trainer.fit(**first)
         gaps = trainer.game_.rows.is_gap.any()

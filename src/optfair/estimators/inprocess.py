@@ -139,6 +139,7 @@ class OptFairIn(SavableClassifier):
     """
 
     unseen = "error"
+    _prefit_advice = "give it to OptFairPost as FrozenEstimator(model)"
     _record, _personal = "training_", ("game_", "trace_")
     _record_content, _record_from_content = staticmethod(training_content), staticmethod(training_from_content)
 
@@ -199,7 +200,15 @@ class OptFairIn(SavableClassifier):
 
     # -- fitting -------------------------------------------------------------------------------------------
     @restore_on_failure
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairIn:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        cluster: Any = None,
+    ) -> OptFairIn:
         """Play the game.
 
         Parameters
@@ -212,6 +221,9 @@ class OptFairIn(SavableClassifier):
             Group of each row; several columns make intersections. Read from the items of a data set by default.
         sample_weight : array-like of shape (n,), optional
             Weights, honoured by the learner and the constraints.
+        cluster : array-like of shape (n,), optional
+            The person, or family, or school, that each row belongs to, where some have several: people
+            held out, and the folds of the quick model, have all of their rows or none.
 
         Returns
         -------
@@ -229,8 +241,8 @@ class OptFairIn(SavableClassifier):
         """
         start = self._check_options()
         constraints = self._constraints()
-        data = self._training_data(X, y, sensitive_features, sample_weight)
-        self._warn_about_groups(X, data, sensitive_features)
+        data = self._training_data(X, y, sensitive_features, sample_weight, cluster=cluster)
+        self._warn_about_data(X, data, sensitive_features, constraints)
         if self.awareness == "aware" and self.sensitive_features is None:
             data = replace(data, X=_with_group(data.X, data.a, len(data.groups)))
 

@@ -133,6 +133,7 @@ class OptFairPost(RuleSolver):
     """
 
     calibrations: ClassVar[tuple[str, ...]] = ("posterior", "groups", "none")
+    _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
     _record, _personal = "rule_", ("_fitted",)
     _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
 
@@ -184,8 +185,19 @@ class OptFairPost(RuleSolver):
         self.random_state = random_state
 
     # -- fitting -------------------------------------------------------------------------------------------
+    def _keeps_estimator(self) -> bool:
+        return is_fitted_model(self.estimator, self.cv)
+
     @restore_on_failure
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> OptFairPost:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        cluster: Any = None,
+    ) -> OptFairPost:
         """Learn z(x) out of fold, calibrate it, and solve for the rule.
 
         Parameters
@@ -195,11 +207,14 @@ class OptFairPost(RuleSolver):
         y : array-like of shape (n,), optional
             True classes; read from the items of a data set by default.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
-            Group of each row; several columns make intersections. Rows are matched by position. Read from the items of
-            a data set by default.
+            Group of each row; several columns make intersections. Rows are matched by position; row labels of pandas
+            objects that differ are an error. Read from the items of a data set by default.
         sample_weight : array-like of shape (n,), optional
             Weights, honoured by models, calibration and constraints. A whole number counts people; divide the weights
             of a survey by their mean.
+        cluster : array-like of shape (n,), optional
+            The person, or family, or school, that each row belongs to, where some have several: no fold
+            has a part of them, so that posteriors and calibration are those of strangers.
 
         Returns
         -------
@@ -216,12 +231,12 @@ class OptFairPost(RuleSolver):
         (2, 3)
         """
         options = self._options()
-        prefit = is_fitted_model(self.estimator, self.cv)
+        prefit = self._keeps_estimator()
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
         self._check_choices(calibration=self.calibrations)
         constraints = self._constraints()
-        data = self._training_data(X, y, sensitive_features, sample_weight, known_classes)
-        self._warn_about_groups(X, data, sensitive_features)
+        data = self._training_data(X, y, sensitive_features, sample_weight, known_classes, cluster)
+        self._warn_about_data(X, data, sensitive_features, constraints)
 
         clock = time.perf_counter()
         posteriors = fit_posteriors(

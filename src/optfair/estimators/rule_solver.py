@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.errors import warn_empty
 from optfair.estimators.saving import SavableClassifier
+from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.labels import match_groups
 from optfair.metrics.counts import ConfusionCounts
 from optfair.rule.certificate import Certificate
@@ -208,6 +209,7 @@ class RuleSolver(SavableClassifier):
                     "test: must be (X_test, y_test, groups_test) or (X_test, y_test, groups_test, weights)."
                 )
             X, y, groups, *rest = test
+            check_row_labels(X_test=X, y_test=y, groups_test=groups, weights=rest[0] if rest else None)
             Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
             codes = match_groups(groups, self.groups_, len(Z), missing=self.missing)
             test = (Z, y, self.groups_[codes], *rest)

@@ -107,4 +107,6 @@ def make_checkpoint(
     parts |= {"the cells": data.cell, "the weights": data.weight, "the classes": data.classes.tolist()}
     parts |= {"D": [D.data, D.indices, D.indptr], "bounds": [rows.lower, rows.upper]}
     parts["the groups"] = data.groups.tolist()
+    if data.cluster is not None:
+        parts["the clusters"] = data.cluster
     return Checkpoint(parameters.checkpoint, fingerprint(data.X, parts))

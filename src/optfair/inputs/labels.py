@@ -1,4 +1,4 @@
-"""Check labels at the door, once: groups, classes, weights and row order.
+"""Check labels at the door, once: groups, classes and weights.
 
 Rows are matched by position. Names keep the type they were given with (strings, integers, booleans, tuples);
 below this module there are only integer codes 0..A−1 and 0..m−1 and two pandas indexes that name them.
@@ -161,42 +161,6 @@ def check_names(names: Sequence[Any] | pd.Index | None, size: int, argument: str
     if index.to_frame(index=False).isna().to_numpy().any():
         raise ValueError(f"{argument}: a name is missing (NaN or None); give every one a name.")
     return index
-
-
-def check_same_rows(**arguments: Any) -> int:
-    """Return the common number of rows of the arguments that are not None.
-
-    Rows are matched by position; pandas objects with the same labels in another order are an error.
-    """
-    columns = {name: value for name, value in arguments.items() if value is not None}
-    lengths = {}
-    for name, value in columns.items():
-        try:
-            lengths[name] = len(value)
-        except TypeError:
-            raise ValueError(
-                f"{name}={value!r}: must be an array, list or data frame with one entry per row."
-            ) from None
-    first, n = next(iter(lengths.items()))
-    for name, length in lengths.items():
-        if length != n:
-            raise ValueError(f"{name}: has {length} rows but {first} has {n}; they must have the same rows.")
-    indexed = [(name, v.index) for name, v in columns.items() if isinstance(v, (pd.Series, pd.DataFrame))]
-    for name, index in indexed[1:]:
-        other, reference = indexed[0]
-        if not index.equals(reference) and _same_labels(index, reference):
-            raise ValueError(
-                f"{name}: has the row labels of {other} in another order, and rows are matched by position; "
-                f"reorder it first, e.g. {name}.loc[{other}.index]."
-            )
-    return n
-
-
-def _same_labels(index: pd.Index, other: pd.Index) -> bool:
-    try:
-        return bool(index.sort_values().equals(other.sort_values()))
-    except TypeError:  # labels of several types have no order
-        return set(index) == set(other)
 
 
 def _columns(values: Any) -> tuple[list[Any], list[Hashable]]:

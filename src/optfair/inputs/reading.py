@@ -11,8 +11,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
+from optfair.inputs.alignment import check_row_labels, check_same_rows
+from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.containers import take_rows
-from optfair.inputs.labels import check_same_rows, check_weights, encode_classes, encode_groups, object_array
+from optfair.inputs.labels import check_weights, encode_classes, encode_groups, object_array
 from optfair.inputs.training_data import TrainingData
 
 
@@ -27,12 +29,13 @@ def read_training_data(
     *,
     missing: str = "error",
     classes: Iterable[Hashable] | None = None,
+    cluster: Any = None,
 ) -> TrainingData:
     """Return everything that `fit` was given, checked; rows of weight zero are left out.
 
     groups : gives the group of each row, and is called once y is known to be sound. sensitive_features : the argument
     of `fit`, whose row labels must be those of X. n : rows of X. missing : what a missing group gets. classes : those
-    a fitted model knows.
+    a fitted model knows. cluster : the person of each row, or None.
     """
     labels, group_values = _check_labels(y, caller), groups()
     weight = check_weights(sample_weight, n)
@@ -40,10 +43,9 @@ def read_training_data(
         # Weights below one (such as those that sum to one) count as many people as they speak of in effect: models
         # and calibration weigh what they see against what they expect.
         weight = weight * max(1.0, float(weight.sum() / (weight @ weight)))
-    # Lengths of all, and the order of the row labels of those that have any.
-    columns = {"X": (X, range(n)), "y": (y, labels), "sample_weight": (sample_weight, weight)}
-    indexed = {k: v if isinstance(v, pd.DataFrame | pd.Series) else plain for k, (v, plain) in columns.items()}
-    check_same_rows(**indexed, sensitive_features=sensitive_features)
+    check_same_rows(X=range(n), y=labels, sample_weight=weight, sensitive_features=sensitive_features)
+    check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, cluster=cluster)
+    clusters = encode_clusters(cluster, n)
     a, group_names = encode_groups(group_values, n, missing=missing)
     if len(group_names) > max(10, n // 3):
         raise ValueError(
@@ -64,7 +66,7 @@ def read_training_data(
         # Wide enough for classes that a fitted model knows and y does not have.
         wide: dict[str, Any] = {} if classes is None else {"U": "U", "i": np.int64, "u": np.int64}
         names = names.astype(wide.get(labels.dtype.kind, labels.dtype))
-    return TrainingData(X, a, codes, weight, group_names, names, positions, n)
+    return TrainingData(X, a, codes, weight, group_names, names, positions, n, clusters)
 
 
 def _check_labels(y: Any, caller: str) -> np.ndarray:

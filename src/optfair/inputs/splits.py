@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from optfair.inputs.clusters import count_cut, deal_clusters
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.training_data import TrainingData
 
@@ -18,21 +20,30 @@ Splits = list[tuple[np.ndarray, np.ndarray]]
 def make_splits(cv: Any, data: TrainingData) -> Splits:
     """Return (train, test) positions; each row is in exactly one test part.
 
-    A number of folds deals the rows out by content (`content_folds`). Splits that the caller made speak of all the
-    rows given.
+    A number of folds deals the rows out by content (`content_folds`), or by person where a person has several
+    (`deal_clusters`). Splits that the caller made speak of all the rows given, and may cut nobody through.
     """
-    cell, n = data.cell, data.n_given
+    cell, n, cluster = data.cell, data.n_given, data.cluster
     if cv is None or (isinstance(cv, str) and cv == "prefit"):
         cv = DEFAULT_FOLDS
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
-        fold = content_folds(data.X, cell, int(cv))
+        if cluster is None:
+            fold = content_folds(data.X, cell, int(cv))
+        else:
+            n_clusters = len(np.unique(cluster))
+            if n_clusters < cv:
+                raise ValueError(f"cv={cv!r}: there are {n_clusters} clusters; must be at most one fold for each.")
+            fold = deal_clusters(cluster, cell, np.full(int(cv), 1 / int(cv)))
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
     place, strata = np.full(n, -1), np.zeros(n, dtype=int)
     place[data.positions], strata[data.positions] = np.arange(len(cell)), cell
     try:
-        parts = [(place[train], place[test]) for train, test in check_cv(cv).split(np.zeros(n), strata)]
+        with warnings.catch_warnings():  # splitters that ignore people may still keep them whole
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            folds = list(check_cv(cv).split(np.zeros(n), strata, data.given_clusters))
+        parts = [(place[train], place[test]) for train, test in folds]
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit' ({error})."
@@ -46,6 +57,12 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
         raise ValueError(
             f"cv: {int((counts != 1).sum())} rows are not in exactly one test part; out-of-fold posteriors need a "
             "partition, such as KFold gives."
+        )
+    n_cut = 0 if cluster is None else count_cut(cluster, splits)
+    if n_cut:
+        raise ValueError(
+            f"cv: cuts {n_cut} clusters through, with rows in a training part and in its test part; use GroupKFold, "
+            "StratifiedGroupKFold or a number of folds."
         )
     return splits
 
@@ -68,7 +85,7 @@ def content_folds(X: Any, strata: np.ndarray, n_folds: int) -> np.ndarray:
 
 def split_held_out(data: TrainingData, share: float, seed: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return positions of (rows to learn from, rows held out), each with every group and every class."""
-    mask = held_out_rows(data.cell, share, seed)
+    mask = held_out_rows(data.cell, share, seed, data.cluster)
     parts = np.flatnonzero(~mask), np.flatnonzero(mask)
     for part in parts:
         if len(np.unique(data.a[part])) < len(data.groups) or len(np.unique(data.y[part])) < len(data.classes):
@@ -79,10 +96,13 @@ def split_held_out(data: TrainingData, share: float, seed: Any) -> tuple[np.ndar
     return parts
 
 
-def held_out_rows(strata: np.ndarray, share: float, random_state: Any) -> np.ndarray:
-    """Return a mask, (n,), of a random ``share`` of the rows, the same of every stratum."""
-    n = len(strata)
-    order = np.random.default_rng(random_state).permutation(n)
+def held_out_rows(strata: np.ndarray, share: float, random_state: Any, cluster: np.ndarray | None = None) -> np.ndarray:
+    """Return a mask, (n,), of a random ``share`` of the rows, the same of every stratum; clusters stay whole."""
+    n, rng = len(strata), np.random.default_rng(random_state)
+    if cluster is not None:
+        shuffled = rng.permutation(int(cluster.max()) + 1)[cluster]
+        return np.asarray(deal_clusters(shuffled, strata, (1 - share, share)) == 1)
+    order = rng.permutation(n)
     order = order[np.argsort(strata[order], kind="stable")]
     crossed = np.floor((np.arange(-1, n) + 0.5) * share)  # one in 1/share of the sorted rows
     mask = np.zeros(n, dtype=bool)

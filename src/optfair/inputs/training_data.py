@@ -16,7 +16,8 @@ class TrainingData:
     """Rows of positive weight, with the codes of their groups and classes.
 
     X : as given, rows selected. a, y : (n,) codes of group and class. weight : (n,) or None. groups, classes : names.
-    positions : where these rows stand among all ``n_given`` rows that were handed in.
+    positions : where these rows stand among all ``n_given`` rows that were handed in. given_clusters : (n_given,) codes
+    of the people these are rows of, or None where every row is another person.
     cell : (n,) the observed cell a·m + y. counts : (A, m) the weighted number of rows in each cell. prior : (A, m) the
     share of the rows. n_people : their number where weights are whole numbers and count people; None for a survey.
     """
@@ -29,6 +30,7 @@ class TrainingData:
     classes: np.ndarray
     positions: np.ndarray
     n_given: int
+    given_clusters: np.ndarray | None = None
     cell: np.ndarray = field(init=False)
     counts: np.ndarray = field(init=False)
     prior: np.ndarray = field(init=False)
@@ -49,6 +51,11 @@ class TrainingData:
         for name, value in facts.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def cluster(self) -> np.ndarray | None:
+        """Return the person of each row, (n,), or None."""
+        return None if self.given_clusters is None else self.given_clusters[self.positions]
+
     def take(self, index: np.ndarray) -> TrainingData:
         """Select rows, as if they were all that was given; groups and classes keep their codes.
 
@@ -63,4 +70,5 @@ class TrainingData:
             weight=None if self.weight is None else self.weight[index],
             positions=np.arange(len(a)),
             n_given=len(a),
+            given_clusters=None if self.cluster is None else self.cluster[index],
         )

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optfair.inputs.alignment import check_same_rows
 from optfair.inputs.labels import (
-    check_same_rows,
     check_weights,
     encode_classes,
     encode_groups,

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
+from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.containers import read_groups
 from optfair.metrics.gaps import Attributes
 from optfair.metrics.measures import violation
@@ -119,6 +120,7 @@ class ViolationScorer(BaseEstimator):
         """
         check_choice("method", self.method, PREDICTION_METHODS)
         groups = self._groups(estimator, X) if sensitive_features is None else sensitive_features
+        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         # An aware classifier that does not find the groups in X itself needs them to predict.
         needs_groups = getattr(_last_step(estimator), "_asks_for_groups", bool)
         arguments = {"sensitive_features": groups} if needs_groups() else {}

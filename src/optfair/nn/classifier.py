@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from optfair.inputs.labels import check_same_rows, check_weights
+from optfair.inputs.alignment import check_row_labels, check_same_rows
+from optfair.inputs.labels import check_weights
 from optfair.nn.batches import RowSource
 from optfair.nn.fitting import ObjectiveFactory, SoftLabels, fit_early_stopping, fit_epochs, fit_full_batch
 from optfair.nn.nets import Factory, make_module
@@ -326,9 +326,8 @@ class TorchClassifier(ClassifierMixin, NetworkPredictor):
         """Return (rows, labels) of labelled data, checked, and set ``classes_`` if ``fresh``."""
         rows = self._read_rows(X, reset=fresh)
         labels = read_y(X, y)
-        check_same_rows(
-            X=X if isinstance(X, pd.DataFrame) else range(len(rows)), y=y if isinstance(y, pd.Series) else labels
-        )
+        check_same_rows(X=range(len(rows)), y=labels)
+        check_row_labels(X=X, y=y, sample_weight=sample_weight)
         weight = check_weights(sample_weight, len(rows))
         codes, names = encode_labels(labels, weight, classes)
         if fresh:

@@ -27,7 +27,7 @@ from optfair.rule.frontier import Frontier, pareto_mask
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
-from optfair.utils.checks import as_numbers
+from optfair.utils.checks import as_numbers, share_hint
 
 
 def frontier(
@@ -182,7 +182,8 @@ def _check_tolerances(tolerances: int | Sequence[float], end: float) -> list[flo
         return (end * steps**2).tolist() if end > 0 else [0.0]
     path = as_numbers(tolerances)
     if path is None or path.ndim != 1 or len(path) == 0 or not ((path >= 0) & (path <= 1)).all():
-        raise ValueError(f"tolerances={tolerances!r}: must be an integer or a list of numbers in [0, 1].")
+        hint = share_hint(float(path.max())) if path is not None and path.ndim == 1 and len(path) else ""
+        raise ValueError(f"tolerances={tolerances!r}: must be an integer or a list of numbers in [0, 1]{hint or '.'}")
     return np.unique(path)[::-1].tolist()
 
 

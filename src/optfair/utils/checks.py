@@ -49,7 +49,16 @@ def check_number(name: str, value: Any, interval: str, otherwise: str = "") -> f
         if above and below:
             return number
     rule = {"(0, inf)": "a positive number", "[0, inf)": "a number >= 0"}.get(interval, f"a number in {interval}")
-    raise ValueError(f"{name}={value!r}: must be {rule}{otherwise}.")
+    raise ValueError(f"{name}={value!r}: must be {rule}{otherwise}{'' if otherwise.endswith('?') else '.'}")
+
+
+def share_hint(value: Any) -> str:
+    """Return a question to end a message with, where a percentage was given for a share; else "".
+
+    >>> share_hint(5)
+    '; did you mean 0.05?'
+    """
+    return f"; did you mean {float(value) / 100:g}?" if is_number(value) and 1 <= float(value) <= 100 else ""
 
 
 def as_numbers(values: Any) -> np.ndarray | None:
