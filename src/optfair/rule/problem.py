@@ -21,6 +21,9 @@ from optfair.dual.posterior import Posterior
 from optfair.rule.options import Options
 from optfair.utils.checks import as_numbers
 
+LEAST_MULTIPLIER = 1e-9  # of ‖λ‖₁, in units of the range of the costs: below, λ is lost in the rounding of scores
+LARGEST_COST = 1e100  # squares and ratios of the costs stay finite
+
 
 @dataclass(frozen=True, eq=False)
 class Utility:
@@ -53,6 +56,11 @@ def make_utility(costs: Any, A: int, m: int) -> Utility:
         )
     if not np.isfinite(R).all():
         raise ValueError("costs: holds NaN or infinite values.")
+    largest = float(np.abs(R).max())
+    if largest > LARGEST_COST:
+        raise ValueError(
+            f"costs: holds {largest:.3g}; must be at most {LARGEST_COST:g}. Divide all costs by one number."
+        )
     R = np.broadcast_to(R, (A, m, m)).reshape(A * m, m)
     scale = float(R.max() - R.min()) or 1.0
     return Utility((R.max() - R) / scale, scale, float(R.max()), from_costs=True)
@@ -82,6 +90,12 @@ class FairProblem:
     ) -> FairProblem:
         """Return the problem of constraints on a posterior; rows that cannot be formed are in ``rows.dropped``."""
         utility = make_utility(costs, *posterior.prior.shape)
+        least, cap = LEAST_MULTIPLIER * utility.scale, options.max_multiplier
+        if cap is not None and cap < least:
+            raise ValueError(
+                f"max_multiplier={cap!r}: must be a number >= {least:.3g}; below, no rule differs from the "
+                "unconstrained one, which tolerance=1 gives."
+            )
         parts = compile_problem(posterior, constraints)
         posterior, sample = posterior.with_sample(options.seed)
         return cls(posterior, sample, utility, options, *parts)
