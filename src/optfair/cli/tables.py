@@ -8,6 +8,7 @@ import gzip
 import lzma
 import re
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,9 +91,10 @@ def read_header(path: str, csv_format: CsvFormat = DEFAULT_FORMAT) -> list[str]:
         # __index_level_0__ is what pandas calls an index without a name: it is not a column of the user.
         names = [str(name) for name in _open_parquet(file).schema_arrow.names]
         names = [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise InputError(f"{file}: column {repeated[0]!r} occurs {names.count(repeated[0])} times; rename one of them.")
+    counts = Counter(names)
+    if len(counts) < len(names):
+        first = min(name for name, count in counts.items() if count > 1)
+        raise InputError(f"{file}: column {first!r} occurs {counts[first]} times; rename one of them.")
     return names
 
 
@@ -257,7 +259,8 @@ def _parquet_error(file: Path, error: Exception) -> InputError:
 
 def _select(file: Path, columns: Sequence[str] | None, header: Sequence[str]) -> list[str]:
     """Return the columns to read, after checking that they exist."""
-    absent = [name for name in columns or () if name not in header]
+    known = set(header)
+    absent = [name for name in columns or () if name not in known]
     if absent:
         raise InputError(f"{file}: has no column {join_names(absent)}; it has {join_names(header)}.")
     return list(header if columns is None else columns)

@@ -32,6 +32,7 @@ from optfair.constraints import as_constraints
 from optfair.estimators.post import OptFairPost
 
 MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
+MANY_COLUMNS = 2_000  # beyond, it is said what takes the time before it is spent
 MANY_CLASSES = 30  # a numeric label with more values is noted: it may be an amount
 
 
@@ -90,6 +91,8 @@ def read_training(arguments: Namespace) -> TrainingTables:
     categories = pick_columns(arguments.category, roles.header, "--category")
     candidates = [name for name in roles.header if name not in excluded]
     columns = [*candidates, *roles.columns]
+    if len(candidates) > MANY_COLUMNS:
+        print_progress(f"reading {len(candidates):,} columns; to read, encode and save each takes a few milliseconds")
     table = read_table(arguments.file, columns, texts=categories, names=names, csv_format=csv_format)
     notes = _check_label(table[roles.label], arguments.file)
     schema, schema_notes = find_schema(table[candidates], categories)
@@ -112,6 +115,11 @@ def read_training(arguments: Namespace) -> TrainingTables:
         train, test = train.subset(np.sort(order[n_test:])), train.subset(np.sort(order[:n_test]))
     _check_values("--label", roles.label, train.y, None if test is None else test.y)
     _check_values("--group", ",".join(roles.groups), train.groups, None if test is None else test.groups)
+    if len(schema.columns) > len(train.y):
+        notes.append(
+            f"there are more columns ({len(schema.columns):,}) than people to fit on ({len(train.y):,}): a model can "
+            "learn them by heart. Leave columns out by --drop, and judge the model on others by --test."
+        )
     return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes])
 
 
