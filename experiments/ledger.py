@@ -31,6 +31,22 @@ RUN_TYPES: dict[str, Any] = {
     "rows": int | None,
     "options": dict,
 }
+# What else a line may say, and pages read.
+FACT_TYPES: dict[str, Any] = {
+    "limit": float | int,
+    "n": list,
+    "classes": int,
+    "groups": int,
+    "constant": float | int,
+    "seconds": float | int,
+    "cpu_seconds": float | int,
+    "model_cpu_seconds": float | int,
+    "wall_seconds": float | int,
+    "truth": dict,
+    "training": dict,
+    "certificate": dict,
+    "small_cells": list,
+}
 
 
 @contextmanager
@@ -54,9 +70,29 @@ def is_line(line: Any) -> bool:
         isinstance(run, dict)
         and run.keys() == RUN_TYPES.keys()
         and all(isinstance(run[key], kind) for key, kind in RUN_TYPES.items())
-        and (isinstance(line.get("scores"), dict) or isinstance(line.get("error"), str))
-        and isinstance(line.get("limit", 0.0), float | int)
+        and (has_scores(line) or isinstance(line.get("error"), str))
+        and all(isinstance(line[key], kind) for key, kind in FACT_TYPES.items() if line.get(key) is not None)
     )
+
+
+def has_scores(line: dict[str, Any]) -> bool:
+    """Tell whether a line has the accuracy of at least one way to decide, and its violation and floor by criterion."""
+    scores = line.get("scores")
+    return (
+        isinstance(scores, dict)
+        and len(scores) > 0
+        and all(
+            isinstance(numbers, dict)
+            and isinstance(numbers.get("accuracy"), float | int)
+            and all(_is_table(numbers.get(name)) for name in ("violation", "floor"))
+            for numbers in scores.values()
+        )
+    )
+
+
+def _is_table(part: Any) -> bool:
+    """Tell whether this is a number for each of some names."""
+    return isinstance(part, dict) and all(isinstance(number, float | int) for number in part.values())
 
 
 class Ledger:
@@ -74,7 +110,7 @@ class Ledger:
                 try:
                     texts.append(content.decode())
                     line = json.loads(texts[-1])
-                except ValueError:
+                except (ValueError, RecursionError):
                     line = None
                 if not is_line(line):
                     raise DataFileError(f"{file}, line {number}: is no line of a run; mend or remove it.")

@@ -69,10 +69,17 @@ class Cell:
         return {line["run"]["seed"]: self._number(line, quantity) for line in self.lines if "error" not in line}
 
     def _number(self, line: Line, quantity: str) -> float:
+        try:
+            return self._lookup(line, quantity)
+        except (KeyError, TypeError, OverflowError):
+            run, decision = line["run"], "" if self.decision == "answers" else f" of {self.decision}"
+            raise MissingRuns(
+                f"{run['method']} on {run['data']}, seed {run['seed']}: its line has no {quantity}{decision}; mend or "
+                "remove the line."
+            ) from None
+
+    def _lookup(self, line: Line, quantity: str) -> float:
         if quantity in SECONDS:
-            if SECONDS[quantity] not in line:
-                run = line["run"]
-                raise MissingRuns(f"{run['method']} on {run['data']}, seed {run['seed']}: its line has no {quantity}.")
             return float(line[SECONDS[quantity]])
         if quantity in ("regret", "true_violation"):
             truth = line["truth"] if self.decision == "answers" else line["truth"][self.decision]

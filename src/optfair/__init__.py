@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers know it; to import typing takes longer than all the rest of this file
 if TYPE_CHECKING:
+    from typing import Any
+
     from optfair import baselines, datasets, metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
     from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError

@@ -2,7 +2,7 @@
 
 import sys
 
-from optfair.cli.main import main
+from optfair.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

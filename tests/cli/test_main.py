@@ -11,7 +11,7 @@ import optfair
 from optfair.cli import datasets
 from optfair.cli.arguments import make_parser
 from optfair.cli.main import main
-from tests.cli.helpers import UNFAIR
+from tests.cli.helpers import FIT, UNFAIR, make_train
 
 COMMANDS = ("demo", "audit", "fit", "predict", "frontier", "datasets")
 # A command that prints as much as an audit and exits with 1, but imports nothing heavy.
@@ -129,6 +129,37 @@ def test_a_full_disk_is_an_error_and_not_a_verdict(process, unbuffered):
         pytest.skip("there is no /dev/full here")
     result = process("-c", STUB, shell_suffix="> /dev/full", PYTHONUNBUFFERED=unbuffered)
     assert result.returncode == 2 and "No space left" in result.stderr and "Traceback" not in result.stderr
+
+
+@both_buffers
+def test_notes_that_cannot_be_printed_are_dropped(process, unbuffered, tmp_path):
+    """A full disk under stderr costs the notes and the progress, not the model."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full here")
+    pytest.importorskip("skops")
+    make_train().to_csv(tmp_path / "people.csv", index=False)
+    words = ["-m", "optfair", "fit", tmp_path / "people.csv", *FIT, "-o", tmp_path / "fair.skops"]
+    result = process(*words, shell_suffix="2> /dev/full", PYTHONUNBUFFERED=unbuffered)
+    assert result.returncode == 0 and "Wrote" in result.stdout
+    assert (tmp_path / "fair.skops").exists() and (tmp_path / "fair.skops.key").exists()
+
+
+def test_an_interruption_while_the_command_is_imported_is_quiet(process):
+    """The import of the parser takes most of the first 50 ms."""
+    code = """
+import os, signal, sys
+
+class Interruption:
+    def find_spec(self, name, path=None, target=None):
+        if name == "optfair.cli.arguments":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interruption())
+from optfair.cli.entry import main
+sys.exit(main())
+"""
+    result = process("-c", code)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "optfair: interrupted\n")
 
 
 def test_an_interrupted_process_exits_with_130(process):

@@ -186,3 +186,18 @@ def test_infeasible_constraints_exit_with_1(run, train, tmp_path, monkeypatch):
     monkeypatch.setattr(OptFairPost, "fit", fail)
     code, _, err = run("frontier", train, *FIT, "-o", tmp_path / "out.csv")
     assert code == 1 and "no rule satisfies all constraints" in err and os.listdir(tmp_path) == ["train.csv"]
+
+
+def test_more_columns_than_people_are_noted(run, tmp_path):
+    """It is said before the time is spent what takes it, and what it is worth."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((40, 2_100)).round(3)).add_prefix("c")
+    table.assign(y=np.arange(40) % 2, sex=np.arange(40) // 2 % 2).to_csv(tmp_path / "wide.csv", index=False)
+    words = ["--label", "y", "--group", "sex", "--points", "3", "-o", tmp_path / "out.csv"]
+    code, _, err = run("frontier", tmp_path / "wide.csv", *words)
+    assert code == 0
+    assert err.startswith("... reading 2,100 columns; to read, encode and save each takes a few milliseconds\n")
+    assert "note: there are more columns (2,100) than people to fit on (40): a model can learn them by heart." in err
+    narrow = [*words, "--drop", ",".join(f"c{k}" for k in range(30, 2_100))]
+    code, _, err = run("frontier", tmp_path / "wide.csv", *narrow)
+    assert code == 0 and "more columns" not in err and "reading" not in err

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from optfair import Constraint, MinimumRate, Ratio, Rows
 from optfair.constraints import as_constraints
@@ -62,7 +63,17 @@ BAD_DESCRIPTIONS = [
     (lambda: Rows(ONE, lower=np.nan), r"Rows: every lower bound must be a number"),
     (lambda: Rows(ONE), r"Rows: a row with two infinite bounds constrains nothing"),
     (lambda: Rows(ONE, upper=1, names=["a", "b"]), r"Rows: 2 names for 1 rows"),
+    (lambda: Rows(ONE * 1j, upper=1), r"Rows: D is complex; must be real numbers"),
+    (lambda: Rows(sparse.csr_array(ONE * 1j), upper=1), r"Rows: D is complex; must be real numbers"),
+    (lambda: Rows(ONE, upper=1j), r"Rows: upper is complex; must be real numbers"),
     (lambda: as_constraints([]), r"criterion: the list is empty"),
+    (lambda: as_constraints({}), r"criterion: the list is empty"),
+    (lambda: as_constraints({"dp": 0.1}, tolerance=0.1), r"tolerance: already set in the mapping of criteria"),
+    (
+        lambda: as_constraints({Ratio("dp"): 0.1}),
+        r"criterion: a mapping goes from names .* constraint objects as a list",
+    ),
+    (lambda: as_constraints({"dp": 2}), r"tolerance=2: must be a number in \[0, 1\]"),
     (lambda: as_constraints(5), r"criterion=5: unknown"),
     (lambda: as_constraints(Constraint("dp"), tolerance=0.1), r"tolerance: already set in the constraint objects"),
     (lambda: as_constraints([Ratio("dp")], reference="overall"), r"reference: already set in the constraint objects"),
@@ -73,6 +84,12 @@ BAD_DESCRIPTIONS = [
 def test_bad_descriptions_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_mapping_gives_each_criterion_its_own_tolerance():
+    expected = [Constraint("dp", 0.2, "pairwise"), Constraint("eo", 0.05, "pairwise")]
+    assert as_constraints({"dp": 0.2, "equalized_odds": 0.05}, reference="pairwise") == expected
+    assert as_constraints({"dp": {"f": 0.1}}) == [Constraint("dp", {"f": 0.1})]
 
 
 def test_criteria_that_are_not_linear_have_an_error_of_their_own():

@@ -64,3 +64,12 @@ def test_constraints_of_every_kind_in_one_request():
     model = fit(quick(criterion=constraints, start="post", max_multiplier="auto"))
     assert set(model.multipliers_["criterion"]) >= {"dp", "eo", "dp ratio"}
     assert len(model.report(X, Y, sensitive_features=SEX).constraints) == len(model.multipliers_)
+
+
+def test_the_report_is_about_what_was_trained():
+    model = fit(quick(tolerance=0.05))
+    before = model.report(X_TEST, Y_TEST, sensitive_features=SEX_TEST)
+    model.set_params(tolerance=0.5, criterion="eo")
+    after = model.report(X_TEST, Y_TEST, sensitive_features=SEX_TEST)
+    assert after.title == before.title and after.constraints.equals(before.constraints)
+    assert "dp within 0.05 of overall" in model.report().title and model.constraints_ == [Constraint("dp", 0.05)]

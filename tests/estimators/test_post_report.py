@@ -1,13 +1,14 @@
 """Check `OptFairPost.report`: of the rows fitted on, out of fold, and of labelled rows that are given."""
 
+import pickle
 import re
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from optfair import OptFairPost, metrics
-from tests.estimators.helpers import NEW, SEX, SEX_NEW, X_NEW, Y_NEW, N, X, Y, out_of_fold_z
+from optfair import Constraint, OptFairPost, load_model, metrics
+from tests.estimators.helpers import NEW, SEX, SEX_NEW, X_NEW, Y_NEW, N, X, Y, make_post, out_of_fold_z
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +117,33 @@ def test_the_report_refuses_what_predict_refuses(blind_post):
     with pytest.raises(ValueError, match=r"^y: has 239 rows but X has 240"):
         blind_post.report(X, Y[:-1], sensitive_features=SEX)
     blind_post.report(X, Y, sensitive_features=SEX)  # a warning would be an error here
+
+
+# -- parameters that change after fitting ----------------------------------------------------------------------
+def test_the_report_is_about_what_was_fitted(tmp_path):
+    """Parameters set later are for the next fit: the title, the table and a file say what the rule was solved for."""
+    model = make_post().fit(X, Y, sensitive_features=SEX)
+    before, table = model.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW), model.multipliers_
+    model.set_params(tolerance=0.5, criterion="eo", reference="pairwise")
+    after = model.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW)
+    assert after.title == before.title and "dp within 0.05 of overall" in after.title
+    assert model.constraints_ == [Constraint("dp", 0.05)] and after.constraints.equals(before.constraints)
+    assert model.multipliers_.equals(table)
+    assert "dp within 0.05 of overall" in model.report().title
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW).title == before.title
+    pytest.importorskip("skops")
+    model.save(tmp_path / "model.skops")
+    assert load_model(tmp_path / "model.skops").report(X_NEW, Y_NEW, sensitive_features=SEX_NEW).title == before.title
+
+
+def test_other_rules_report_what_they_were_solved_for():
+    model = make_post().fit(X, Y, sensitive_features=SEX)
+    assert "dp within 0.1 of overall" in model.with_tolerance(0.1).report().title
+    several = model.with_criterion({"dp": 0.1, "oae": 0.2})
+    assert several.constraints_ == [Constraint("dp", 0.1), Constraint("oae", 0.2)]
+    assert several.certificate_.tolerance == (0.1, 0.2)
+    fitted = make_post(criterion={"dp": 0.1, "oae": 0.2}).fit(X, Y, sensitive_features=SEX)
+    np.testing.assert_allclose(fitted.certificate_.accuracy, several.certificate_.accuracy, atol=2e-3)
+    with pytest.raises(ValueError, match=r"^tolerance: already set in the mapping of criteria to tolerances"):
+        model.with_criterion({"dp": 0.1}, 0.2)

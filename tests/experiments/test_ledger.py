@@ -61,6 +61,12 @@ TORN = {
     "data that are a list": changed(data=["adult"]),
     "a seed that is text": changed(seed="1"),
     "neither scores nor error": json.dumps({"run": RUN.as_dict()}).encode(),
+    "no scores": json.dumps({"run": RUN.as_dict(), "scores": {}}).encode(),
+    "scores that are numbers": json.dumps({"run": RUN.as_dict(), "scores": {"answers": 1}}).encode(),
+    "scores without a violation": json.dumps({"run": RUN.as_dict(), "scores": {"answers": {"accuracy": 1}}}).encode(),
+    "a violation that is text": json.dumps(constant_line(RUN, violation="small")).encode(),
+    "seconds that are text": json.dumps(constant_line(RUN) | {"cpu_seconds": "long"}).encode(),
+    "lists in lists": b"[" * 100_000,
     "a limit that is text": json.dumps({"run": RUN.as_dict(), "error": "stopped", "limit": "1"}).encode(),
 }
 
@@ -105,7 +111,7 @@ from pathlib import Path
 from experiments.ledger import Ledger
 ledger = Ledger(Path({folder!r}))
 for number in range(100_000):
-    ledger.add("x", {{"run": {run!r} | {{"seed": number}}, "scores": {{}}, "text": "x" * 300}})
+    ledger.add("x", {{"run": {run!r} | {{"seed": number}}, "error": "none", "text": "x" * 300}})
     print(number + 1, flush=True)
 """
 

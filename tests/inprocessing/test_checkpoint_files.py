@@ -1,10 +1,13 @@
 """Test that files which are no checkpoints, damaged, or made to run a command are refused, and run nothing."""
 
+import functools
 import io
 import json
 import os
 import pickle
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from contextlib import closing
 
@@ -14,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 
 from optfair import ModelFileError
 from tests.inprocessing.checkpoint_helpers import (
@@ -47,7 +51,8 @@ def test_files_of_another_kind_are_refused_and_left_as_they_are(tmp_path):
             fit(with_checkpoint(path))
         assert "\n" not in str(error.value) and path.read_bytes() == content
     with pytest.raises(
-        ModelFileError, match=r"no such folder.nowhere: not a checkpoint \(unable to open database file\)\.$"
+        ModelFileError,
+        match=r"no such folder.nowhere: the checkpoint cannot be written \(unable to open database file\); free the",
     ):
         fit(with_checkpoint(tmp_path / "no such folder" / "nowhere"))
     path.write_bytes(b"")
@@ -132,6 +137,102 @@ def test_tampered_files_are_refused(kind, checkpoint_file):
     ) as error:
         fit(with_checkpoint(checkpoint_file, rounds=3))
     assert "\n" not in str(error.value)
+
+
+def exchange_models(path):
+    """Give each of two rounds the model of the other; their multipliers stay."""
+    with closing(sqlite3.connect(path)) as db, db:
+        models = [db.execute("SELECT model FROM rounds WHERE round_index = ?", (k,)).fetchone()[0] for k in (1, 2)]
+        for k, model in zip((2, 1), models, strict=True):
+            db.execute("UPDATE rounds SET model = ? WHERE round_index = ?", (model, k))
+    assert models[0] != models[1]
+
+
+def test_models_of_other_rounds_are_refused(checkpoint_file):
+    exchange_models(checkpoint_file)
+    words = r"^run\.checkpoint: cannot be read \(round 1 has the model or the state of another one\); remove it"
+    with pytest.raises(ModelFileError, match=words):
+        fit(with_checkpoint(checkpoint_file, rounds=3))
+
+
+def test_another_state_of_the_optimizer_is_refused(checkpoint_file):
+    execute(checkpoint_file, "UPDATE run SET state = x'00'")
+    with pytest.raises(ModelFileError, match="round 2 has the model or the state of another one"):
+        fit(with_checkpoint(checkpoint_file, rounds=3))
+
+
+ENDLESS = (
+    "WITH RECURSIVE n(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM n) SELECT k, NULL AS numbers, NULL AS model FROM n"
+)
+SCHEMAS = {
+    "an endless view": ("DROP TABLE rounds", f"CREATE VIEW rounds (round_index, numbers, model) AS {ENDLESS}"),
+    "a trigger": ("CREATE TRIGGER more AFTER INSERT ON rounds BEGIN DELETE FROM run; END",),
+    "another table": ("DROP TABLE rounds", "CREATE TABLE rounds (round_index, numbers, model, more)"),
+    "many tables": tuple(f"CREATE TABLE t{k} (x)" for k in range(120)),
+}
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_what_is_no_plain_table_is_refused_at_once(kind, checkpoint_file):
+    for statement in SCHEMAS[kind]:
+        execute(checkpoint_file, statement)
+    with pytest.raises(ModelFileError, match=r"^run\.checkpoint: not a checkpoint \(.* is not one of ours\)\.$"):
+        fit(with_checkpoint(checkpoint_file, rounds=3))
+
+
+def test_a_forged_tree_in_a_round_is_refused(tmp_path):
+    """Check that what `load_model` asks of a model is asked of those of rounds too."""
+    path = tmp_path / "run.checkpoint"
+    estimator = DecisionTreeClassifier(max_depth=2, random_state=0)
+    fit(with_checkpoint(path, estimator, rounds=2))
+    with closing(sqlite3.connect(path)) as db:
+        content = db.execute("SELECT plain FROM run").fetchone()[0]
+    model = skops.loads(content, trusted=["sklearn.tree._tree.Tree"])
+    nodes = model.tree_.__getstate__()
+    nodes["nodes"]["left_child"][0] = 10**9
+    model.tree_.__setstate__(nodes)
+    execute(path, "UPDATE run SET plain = ?", (skops.dumps(model),))
+    with pytest.raises(ModelFileError, match=r"^run\.checkpoint: cannot be read \(Tree: a child is not a later node\)"):
+        fit(with_checkpoint(path, estimator, rounds=2))
+
+
+# -- disks that refuse -------------------------------------------------------------------------------------
+def test_a_checkpoint_that_another_process_holds_is_no_damaged_one(checkpoint_file, monkeypatch):
+    connect = functools.partial(sqlite3.connect, timeout=0.01)
+    monkeypatch.setattr("optfair.inprocessing.checkpoint.sqlite3.connect", connect)
+    with closing(sqlite3.connect(checkpoint_file, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(
+            ModelFileError, match=r"^run\.checkpoint: the checkpoint cannot be written \(database is locked"
+        ):
+            fit(with_checkpoint(checkpoint_file, rounds=3))
+
+
+FULL_DISK = """
+import resource, signal, sys
+from optfair import ModelFileError
+from tests.inprocessing.checkpoint_helpers import fit, with_checkpoint
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    fit(with_checkpoint(sys.argv[1], rounds=9))
+except ModelFileError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_full_disk_is_called_so(tmp_path):
+    """A process that may write no more than 20 kB to a file, which SQLite reports as it does a full disk."""
+    pytest.importorskip("resource")
+    process = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FULL_DISK, str(tmp_path / "run.checkpoint")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert process.returncode == 1
+    assert process.stderr.startswith("run.checkpoint: the checkpoint cannot be written ("), process.stderr
+    assert process.stderr.rstrip().endswith("; free the disk or the file, or name another file.")
 
 
 # -- files that are made to run a command ------------------------------------------------------------------

@@ -258,6 +258,11 @@ def test_a_criterion_whose_cells_are_all_empty():
         (1.0, r"^costs: has shape \(\); expected"),
         ([[0, np.nan], [1, 0]], r"^costs: holds NaN or infinite values\.$"),
         ([[0, np.inf], [1, 0]], r"^costs: holds NaN or infinite values\.$"),
+        (
+            [[0, 1e308], [-1e308, 0]],
+            r"^costs: holds 1e\+308; must be at most 1e\+100\. Divide all costs by one number\.$",
+        ),
+        ([[0, 1j], [1, 0]], r"^costs: must be numbers, true class by predicted\.$"),
         ("zero-one", r"^costs: must be numbers, true class by predicted\.$"),
         ([[0, 1], [1]], r"^costs: must be numbers, true class by predicted\.$"),
     ],
@@ -272,6 +277,7 @@ def test_costs(function, costs, message):
         (np.zeros((N, 3)), r"^offset: has shape \(30, 3\); expected numbers of shape \(30, 2\)\.$"),
         (np.zeros(N), r"^offset: has shape \(30,\); expected"),
         (np.full((N, M), np.nan), r"^offset: holds NaN or infinite values\.$"),
+        (np.full((N, M), 1e200), r"^offset: holds 1e\+200; must be at most 1e\+100\. Divide it and the costs by one"),
         (np.full((N, M), "a"), r"^offset: .*expected numbers of shape \(30, 2\)\.$"),
     ],
 )
@@ -373,3 +379,19 @@ def test_unknown_options_are_a_type_error():
     for name in ("tolerance", "start", "colour"):
         with pytest.raises(TypeError, match=name):
             optfair.frontier(Z, "dp", 3, **{name: None})
+
+
+@pytest.mark.parametrize(("scale", "least"), [(1.0, "1e-09"), (1e6, "0.001")])
+def test_a_bound_on_multipliers_that_rounding_would_swallow(scale, least):
+    """In units of the costs: 1e-300 took more than a minute, and said nothing about the rule it gave."""
+    costs = scale * (1 - np.eye(M))
+    message = rf"^max_multiplier=1e-300: must be a number >= {least}; below, no rule differs from the unconstrained one"
+    refuses(optfair.solve, message, Z, "dp", 0.01, costs=costs, max_multiplier=1e-300)
+    optfair.solve(Z, "dp", 0.01, costs=costs, max_multiplier=1.001 * float(least))
+
+
+def test_a_mapping_of_criteria_is_a_list_of_constraints():
+    rule = optfair.solve(Z, {"dp": 0.2, "eo": 0.1}, random_state=0)
+    same = optfair.solve(Z, [Constraint("dp", 0.2), Constraint("eo", 0.1)], random_state=0)
+    assert rule.certificate.tolerance == (0.2, 0.1)
+    np.testing.assert_array_equal(rule.weights, same.weights)

@@ -41,6 +41,12 @@ def test_the_status_of_a_certified_gap(problem, lam, tau, gap, temperature, stat
     assert outcome(problem, make_draft(problem, lam, np.full(9, tau)), gap, 0.0) == (status, ())
 
 
+def test_a_rule_outside_its_bounds_is_not_called_optimal(problem):
+    draft = make_draft(problem, LAM, np.full(9, 0.1))
+    for excess, status in ((0.0, Status.OPTIMAL), (1e-4, Status.OPTIMAL), (1.1e-4, Status.OUTSIDE)):
+        assert outcome(problem, draft, 1e-3, excess)[0] is status
+
+
 def test_notes_say_what_else_a_reader_should_know(problem):
     tau = np.full(9, 0.1)
     plain, mixed = make_draft(problem, LAM, tau), make_draft(problem, LAM, tau, 0.0125)

@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, sparse
 
 from optfair import Constraint, InfeasibleError, MinimumRate, Rows, solve
+from optfair.rule.certificate import Status
 from tests.problems import CRITERIA, KINDS, aware, blind, compiled, linear_program
 
 NEAR = 1e-9
@@ -148,3 +149,28 @@ def test_a_row_that_no_rule_can_move_does_not_hide_the_rest_of_the_conflict(make
         solve(Z, constraints(error.value.lower_bound * 0.95), n_jobs=1)
     with pytest.raises(InfeasibleError, match=r"Widening every bound by \d"):
         solve(Z, MinimumRate("recall", 0.95), method="lp", n_jobs=1)
+
+
+@pytest.mark.parametrize("method", ["dual", "lp"])
+@pytest.mark.parametrize(
+    ("shape", "best"), [((12, 1, 4), 0.25), ((12, 2, 2), 0.5), ((50_000, 1, 4), 0.25)], ids=["one group", "two", "many"]
+)
+def test_rows_that_are_all_alike(shape, best, method):
+    """Whatever the rule, its accuracy is that of a guess: no curvature, multipliers go straight to the cap."""
+    if shape[0] > 1000 and method == "lp":
+        pytest.skip("the exact program is for few rows")
+    Z = np.full(shape, 1 / (shape[1] * shape[2]))
+    solve(Z, MinimumRate("accuracy", best), n_jobs=1)
+    with pytest.raises(InfeasibleError) as error:
+        solve(Z, MinimumRate("accuracy", best + 0.05), method=method, n_jobs=1)
+    np.testing.assert_allclose([error.value.loosening, error.value.lower_bound], 0.05, atol=1e-9)
+
+
+def test_a_rule_far_outside_of_its_bounds_is_never_called_optimal(monkeypatch):
+    """If the caps told nothing, the last rule would: it is outside, and the proof is looked for then."""
+    Z = aware(1, 200)
+    monkeypatch.setattr("optfair.rule.driver.Search.is_capped", lambda search: False)
+    with pytest.raises(InfeasibleError):
+        solve(Z, MinimumRate("recall", 0.99), n_jobs=1)
+    rule = solve(Z, MinimumRate("recall", 0.99), max_multiplier=2.0, n_jobs=1)
+    assert rule.certificate.excess > 0.01 and rule.certificate.status is not Status.OPTIMAL

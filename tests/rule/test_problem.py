@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from optfair import Constraint, MinimumRate, Rows
+from optfair.constraints import as_constraints
+from optfair.dual.posterior import check_posterior
 from optfair.dual.settings import SETTINGS
+from optfair.rule.driver import solve_problem
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem, make_utility
 from tests.problems import blind, confusion, costs, weights
@@ -101,3 +104,14 @@ def test_costs_that_are_all_equal_make_every_rule_as_good():
     utility = make_utility(np.full((3, 3), 4.0), 2, 3)
     assert not utility.matrix.any() and utility.scale == 1.0
     assert utility.in_units(0.0) == -4.0
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-12, 1e-3])
+def test_few_rows_are_made_precise_where_bounds_are_narrower_than_their_digits(tolerance):
+    """In float32 these took up to 45 s, and the gap asked for was not reached."""
+    Z = np.random.default_rng(62).dirichlet(np.full(16, 0.05), 15).reshape(15, 4, 4).astype(np.float32)
+    options = Options(random_state=0)
+    problem = FairProblem.prepare(check_posterior(Z), as_constraints(["eo", "oae"], tolerance), None, options)
+    assert problem.posterior.dtype == (np.float32 if tolerance == 1e-3 else np.float64)
+    certificate = solve_problem(problem).rule.certificate
+    assert certificate.gap <= 1e-3 and certificate.excess <= 1e-6

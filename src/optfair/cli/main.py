@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
 from optfair.cli.arguments import make_parser
@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without "×" shows "?"
     output = nullcontext() if sys.stdout is None else redirect_stdout(_PipeSafeOutput(sys.stdout))
-    with warnings.catch_warnings(), output:
+    notes = nullcontext() if sys.stderr is None else redirect_stderr(_DispensableOutput(sys.stderr))
+    with warnings.catch_warnings(), output, notes:
         warnings.simplefilter("default")
         warnings.showwarning = _WarningPrinter()
         try:
@@ -118,8 +119,19 @@ class _PipeSafeOutput:
             yield
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            if not isinstance(error, BrokenPipeError):
+            if not self._is_dispensable(error):
                 raise
+
+    def _is_dispensable(self, error: OSError) -> bool:
+        """Tell whether the command may go on without its output."""
+        return isinstance(error, BrokenPipeError)
+
+
+class _DispensableOutput(_PipeSafeOutput):
+    """Write to stderr; where notes and progress cannot be printed (a full disk), drop them and go on."""
+
+    def _is_dispensable(self, error: OSError) -> bool:
+        return True
 
 
 class _WarningPrinter:

@@ -8,6 +8,7 @@ import gzip
 import lzma
 import re
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +17,11 @@ import numpy as np
 import pandas as pd
 
 from optfair.cli.console import join_names
-from optfair.cli.paths import COMPRESSED, InputError, check_input, check_output, table_kind
+from optfair.cli.memory import check_memory
+from optfair.cli.paths import InputError, check_input, check_output, table_kind
 from optfair.errors import need_extra
 from optfair.utils.files import replacing
 
-# A table takes about this many times its file size in memory while it is read (texts more, numbers less).
-CSV_MEMORY_FACTOR, COMPRESSED_MEMORY_FACTOR = 3.0, 6.0
-MIN_MEMORY_LIMIT = 1 << 30  # tables below 1 GB are read whatever the system says of its memory
 CSV_ERRORS = (ValueError, pd.errors.ParserWarning, LookupError, OSError, EOFError, csv.Error)
 TRUTH_VALUES = {word: word.lower() == "true" for word in ("True", "False", "TRUE", "FALSE", "true", "false")}
 
@@ -68,7 +67,7 @@ def read_table(
     """
     kind, file = table_kind(path), Path(path)
     check_input(path)
-    _check_memory(file, kind)
+    check_memory(file, kind)
     if kind == "parquet":
         table = _read_parquet(file, columns, names)
     else:
@@ -84,6 +83,7 @@ def read_header(path: str, csv_format: CsvFormat = DEFAULT_FORMAT) -> list[str]:
     """Return the names of the columns, without reading the rows."""
     kind, file = table_kind(path), Path(path)
     check_input(path)
+    check_memory(file, kind)  # a first line may be of any length
     if kind == "csv":
         # As they are written: pandas would rename repeated ones silently.
         names = [str(name) for name in _pandas_csv(file, csv_format, header=None, nrows=1, na_filter=False).iloc[0]]
@@ -91,9 +91,10 @@ def read_header(path: str, csv_format: CsvFormat = DEFAULT_FORMAT) -> list[str]:
         # __index_level_0__ is what pandas calls an index without a name: it is not a column of the user.
         names = [str(name) for name in _open_parquet(file).schema_arrow.names]
         names = [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise InputError(f"{file}: column {repeated[0]!r} occurs {names.count(repeated[0])} times; rename one of them.")
+    counts = Counter(names)
+    if len(counts) < len(names):
+        first = min(name for name, count in counts.items() if count > 1)
+        raise InputError(f"{file}: column {first!r} occurs {counts[first]} times; rename one of them.")
     return names
 
 
@@ -125,23 +126,6 @@ def check_table_name(path: str) -> None:
 def is_text(column: pd.Series) -> bool:
     """Return whether a column holds texts, and nothing else but missing values."""
     return bool(pd.api.types.infer_dtype(column, skipna=True) == "string")
-
-
-def _check_memory(file: Path, kind: str) -> None:
-    """Refuse a table that does not fit into memory, before the machine runs out of it."""
-    try:  # MemAvailable counts what the system lends to its file cache, MemFree does not
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
-    except (OSError, StopIteration, ValueError):  # unknown on this system
-        return
-    is_compressed = kind == "parquet" or file.suffix.lower() in COMPRESSED
-    size = file.stat().st_size
-    required = (COMPRESSED_MEMORY_FACTOR if is_compressed else CSV_MEMORY_FACTOR) * size
-    if required > max(free, MIN_MEMORY_LIMIT):
-        raise InputError(
-            f"{file}: reading its {size / 1e9:.1f} GB takes about {required / 1e9:.0f} GB of memory, and "
-            f"{free / 1e9:.1f} GB are free; keep only the columns and rows that you need."
-        )
 
 
 # -- CSV ------------------------------------------------------------------------------------------------------
@@ -275,7 +259,8 @@ def _parquet_error(file: Path, error: Exception) -> InputError:
 
 def _select(file: Path, columns: Sequence[str] | None, header: Sequence[str]) -> list[str]:
     """Return the columns to read, after checking that they exist."""
-    absent = [name for name in columns or () if name not in header]
+    known = set(header)
+    absent = [name for name in columns or () if name not in known]
     if absent:
         raise InputError(f"{file}: has no column {join_names(absent)}; it has {join_names(header)}.")
     return list(header if columns is None else columns)

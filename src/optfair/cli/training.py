@@ -35,6 +35,7 @@ from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.splits import DEFAULT_FOLDS, held_out_rows
 
 MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
+MANY_COLUMNS = 2_000  # beyond, it is said what takes the time before it is spent
 MANY_CLASSES = 30  # a numeric label with more values is noted: it may be an amount
 
 
@@ -100,6 +101,8 @@ def read_training(arguments: Namespace) -> TrainingTables:
     categories = pick_columns(arguments.category, roles.header, "--category")
     candidates = [name for name in roles.header if name not in excluded]
     columns, texts = [*candidates, *roles.columns, *roles.cluster], [*categories, *roles.cluster]
+    if len(candidates) > MANY_COLUMNS:
+        print_progress(f"reading {len(candidates):,} columns; to read, encode and save each takes a few milliseconds")
     table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
     notes = _check_label(table[roles.label], arguments.file)
     schema, schema_notes = find_schema(table[candidates], categories)
@@ -126,6 +129,11 @@ def read_training(arguments: Namespace) -> TrainingTables:
         )
     _check_values("--label", roles.label, train.y, None if test is None else test.y)
     _check_values("--group", ",".join(roles.groups), train.groups, None if test is None else test.groups)
+    if len(schema.columns) > len(train.y):
+        notes.append(
+            f"there are more columns ({len(schema.columns):,}) than people to fit on ({len(train.y):,}): a model can "
+            "learn them by heart. Leave columns out by --drop, and judge the model on others by --test."
+        )
     return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes])
 
 

@@ -238,7 +238,10 @@ class Rows:
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        flat = self.D if sparse.issparse(self.D) else np.asarray(self.D, dtype=float)
+        flat = self.D if sparse.issparse(self.D) else np.asarray(self.D)
+        if flat.dtype.kind == "c":
+            raise ValueError("Rows: D is complex; must be real numbers.")
+        flat = flat.astype(float)
         if not sparse.issparse(flat):
             if flat.ndim not in (2, 4):
                 raise ValueError(
@@ -265,6 +268,8 @@ class Rows:
 
 def _check_bound(side: str, value: Any, k: int) -> np.ndarray:
     """Return one bound per row, (k,)."""
+    if np.iscomplexobj(value):
+        raise ValueError(f"Rows: {side} is complex; must be real numbers.")
     bound = np.asarray(value, dtype=float)
     if bound.shape not in ((), (k,)):
         raise ValueError(f"Rows: {side} has shape {bound.shape}; expected a number or ({k},).")
@@ -284,10 +289,12 @@ def as_constraints(
     """Return the list of constraints that a ``criterion`` argument stands for.
 
     tolerance, reference, outcomes and attributes complete criteria given by name (None: unsaid); an object says all of
-    its own.
+    its own, and a mapping from names to tolerances says these.
     """
     arguments = {"tolerance": tolerance, "reference": reference, "outcomes": outcomes, "attributes": attributes}
     options: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(criterion, Mapping) and criterion:
+        return _constraints_of_mapping(criterion, options)
     if isinstance(criterion, (str, AnyConstraint)) or not isinstance(criterion, Iterable):
         items: list[Any] = [criterion]
     else:
@@ -297,3 +304,16 @@ def as_constraints(
     if options and all(isinstance(item, AnyConstraint) for item in items):
         raise ValueError(f"{next(iter(options))}: already set in the constraint objects; leave it out here.")
     return [item if isinstance(item, AnyConstraint) else Constraint(item, **options) for item in items]
+
+
+def _constraints_of_mapping(criterion: Mapping[Any, Any], options: dict[str, Any]) -> list[AnyConstraint]:
+    """Return a constraint per name, with its own tolerance."""
+    if "tolerance" in options:
+        raise ValueError("tolerance: already set in the mapping of criteria to tolerances; leave it out here.")
+    objects = [name for name in criterion if not isinstance(name, str)]
+    if objects:
+        raise ValueError(
+            f"criterion: a mapping goes from names of criteria to tolerances, and {objects[0]!r} is no name; give "
+            "constraint objects as a list."
+        )
+    return [Constraint(name, tolerance, **options) for name, tolerance in criterion.items()]

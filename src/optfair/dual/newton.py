@@ -58,7 +58,9 @@ def quadratic_step(
 
     Variables are scaled by Q's diagonal, so that one penalty ρ fits rows of common and of rare cells.
     """
-    diagonal = np.maximum(np.diag(Q), 1e-12 * max(float(np.diag(Q).max()), 1e-12))
+    largest = float(np.diag(Q).max())
+    # Without any curvature (rows that are all alike) there is no unit to scale by, and steps of 1e24 lose their digits.
+    diagonal = np.maximum(np.diag(Q), 1e-12 * largest) if largest > NEWTON.no_curvature else np.ones(len(Q))
     scale = 1.0 / np.sqrt(diagonal)
     scaled = Q * scale * scale[:, None]
     b = q * scale

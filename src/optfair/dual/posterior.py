@@ -26,6 +26,8 @@ from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.parallel import map_blocks
 from optfair.utils.sampling import systematic_draw
 
+LARGEST_OFFSET = 1e100  # sums and squares of scores stay finite
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -247,4 +249,9 @@ def check_offset(offset: Any, n: int, n_classes: int) -> np.ndarray | None:
         raise ValueError(f"offset: has shape {offset.shape}; expected numbers of shape ({n}, {n_classes}).")
     if not np.isfinite(offset).all():
         raise ValueError("offset: holds NaN or infinite values.")
+    largest = float(np.abs(offset).max())
+    if largest > LARGEST_OFFSET:
+        raise ValueError(
+            f"offset: holds {largest:.3g}; must be at most {LARGEST_OFFSET:g}. Divide it and the costs by one number."
+        )
     return offset

@@ -77,6 +77,7 @@ class NewtonSettings:
     least_ratio, poor_ratio, good_ratio, bad_ratio : of the actual to the predicted decrease: accepted above the first,
         damped more below the second, less above the third; below the last the model is useless: damping grows twice.
     growth : of the damping.
+    no_curvature : a Hessian whose diagonal is below this is rounding of a zero.
     inner_tolerance : the quadratic model is minimised to this share of the residual (design: a tenth; more digits are
         lost to the next Hessian).
     admm_penalty, admm_relaxation : ρ, for variables of unit diagonal, and over-relaxation (Boyd et al. 2011, section
@@ -93,6 +94,7 @@ class NewtonSettings:
     good_ratio: float = 0.75
     bad_ratio: float = -0.5
     growth: float = 4.0
+    no_curvature: float = 1e-12
     inner_tolerance: float = 0.1
     admm_penalty: float = 0.1
     admm_relaxation: float = 1.6
@@ -113,6 +115,8 @@ class DriverSettings:
     equality_residual : the KKT residual asked for where a tolerance is exactly 0 and has no inside.
     relaxed_residual : and where the margin was given up.
     least_residual_single, least_residual_double : residuals below these are rounding of float32 and float64 rows.
+    slack : a rule that is outside its bounds by more is not called optimal; the largest residual that the default gap
+        asks for.
     first_cap : ‖λ‖₁ while it is not known whether the request is feasible; a rate costs at most a few units of
         accuracy per unit of tolerance, 50 is far beyond what real data showed.
     last_cap : ‖λ‖₁ where infeasibility could not be proven.
@@ -135,6 +139,7 @@ class DriverSettings:
     relaxed_residual: float = 1e-5
     least_residual_single: float = 2e-6
     least_residual_double: float = 1e-8
+    slack: float = 1e-4
     first_cap: float = 50.0
     last_cap: float = 1e4
     at_cap: float = 0.99

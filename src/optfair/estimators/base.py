@@ -65,6 +65,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     attributes: Any
     classes_: np.ndarray
     groups_: pd.Index
+    constraints_: list[AnyConstraint]
     _compares_groups = True
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
     _prefit_advice = ""  # how a fitted model stays as it is, of classes that are given one by mistake
@@ -73,6 +74,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _constraints(self) -> list[AnyConstraint]:
         """Return what is asked for; constraint objects say everything themselves."""
         return as_constraints(self.criterion, self.tolerance, self.reference, self.outcomes, self.attributes)
+
+    def _reported_constraints(self) -> list[AnyConstraint]:
+        """Return what was fitted for, whatever ``set_params`` has said since; files written before do not tell."""
+        fitted: list[AnyConstraint] | None = getattr(self, "constraints_", None)
+        return self._constraints() if fitted is None else fitted
 
     def _check_choices(self, **choices: tuple[str, ...]) -> None:
         for name, words in {**CHOICES, **choices}.items():

@@ -112,6 +112,8 @@ class OptFairIn(SavableClassifier):
         The problem that was played; ``trace_.regret(game_)`` is its regret.
     multipliers_ : pandas.DataFrame
         The mean multipliers, with the values of the result.
+    constraints_ : list of Constraint, Ratio, MinimumRate or Rows
+        What was trained for.
     training_ : TrainingSummary
         What training ended in.
     plain_ : callable
@@ -268,7 +270,7 @@ class OptFairIn(SavableClassifier):
         self.mixture_ = Mixture(learner.transformer, tuple(models[t] for t in members), weights[members], m)
         self.plain_ = Mixture(learner.transformer, (plain,), np.ones(1), m)
         self.game_, self.trace_, self.seconds_, self.n_fits_ = game, trace, seconds, learner.n_fits
-        self._rounds = history(game, trace)
+        self._rounds, self.constraints_ = history(game, trace), constraints
         self.classes_, self.groups_ = data.classes, data.groups
         facts = {
             "members": len(members),
@@ -428,7 +430,7 @@ class OptFairIn(SavableClassifier):
         OptFairIn, dp within 0.05 of overall, blind: 2 groups, 3 classes
         """
         check_is_fitted(self, "mixture_")
-        constraints = self._constraints()
+        constraints = self._reported_constraints()
         title = self._title(constraints)
         if X is None:
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_fits_}

@@ -105,6 +105,8 @@ class OptFairPost(RuleSolver):
         One line per constraint row, with its multiplier and price.
     determinism_ : Determinism
         What predicting the likeliest class for everybody would change.
+    constraints_ : list of Constraint, Ratio, MinimumRate or Rows
+        What the rule was solved for.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     groups_ : pandas.Index
@@ -268,7 +270,7 @@ class OptFairPost(RuleSolver):
         solution = self._solve(problem)
         seconds["solve"] = time.perf_counter() - clock
 
-        self.rule_ = solution.rule
+        self.rule_, self.constraints_ = solution.rule, constraints
         self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
         self.n_base_fits_ = posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
@@ -426,7 +428,7 @@ class OptFairPost(RuleSolver):
         OptFairPost, dp within 0.01 of overall, blind: 2 groups, 3 classes; 400 people fitted on, out of fold
         """
         check_is_fitted(self, "rule_")
-        constraints, m = self._constraints(), len(self.classes_)
+        constraints, m = self._reported_constraints(), len(self.classes_)
         title = self._title(constraints)
         if X is None:
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_base_fits_}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -121,8 +121,8 @@ class RuleSolver(SavableClassifier):
 
         Parameters
         ----------
-        criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these
-            The new criterion.
+        criterion : str, Constraint, Ratio, MinimumRate, Rows, list of these, or mapping
+            The new criterion; a mapping is from names to tolerances.
         tolerance : float or mapping from group to float, optional
             The new tolerance; the present one by default.
 
@@ -140,6 +140,8 @@ class RuleSolver(SavableClassifier):
         >>> model.with_criterion("eo", 0.1).criterion
         'eo'
         """
+        if isinstance(criterion, Mapping):  # says its tolerances itself
+            return self._solve_again(criterion=criterion, tolerance=tolerance)
         if not isinstance(criterion, str):  # objects say everything themselves
             items = [criterion] if isinstance(criterion, AnyConstraint) else list(criterion)
             if all(isinstance(item, AnyConstraint) for item in items):
@@ -171,7 +173,7 @@ class RuleSolver(SavableClassifier):
         solution = other._solve(problem, fitted.solution)
         other._fitted = replace(fitted, problem=problem, solution=solution)
         # The same key: whoever is undecided under both rules gets a class from the same number.
-        other.rule_ = replace(solution.rule, key=self.rule_.key)
+        other.rule_, other.constraints_ = replace(solution.rule, key=self.rule_.key), constraints
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other

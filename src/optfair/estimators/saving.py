@@ -21,6 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.errors import ModelFileError, UntrustedTypesError, need_extra
 from optfair.estimators.base import FairClassifier
 from optfair.rule.keys import find_key, write_with_key
+from optfair.utils.archives import ArchiveSizeError, check_archive
+from optfair.utils.checks import check_integer
 
 FORMAT, VERSION = "optfair model", 2
 # Ours, and those of scikit-learn's own that skops does not list.
@@ -70,7 +72,7 @@ class SavableClassifier(FairClassifier):
         """Write the model as a skops archive, and the secret key of its decisions beside it; needs ``optfair[save]``.
 
         `optfair.load_model` reads it and runs no code from it; types that scikit-learn, NumPy and optfair do not define
-        must be named to it as ``trusted=`` (and trees, whose files could crash it). What optfair itself keeps of the
+        must be named to it as ``trusted=`` (and trees, which skops does not trust). What optfair itself keeps of the
         people fitted on is not written; some models hold rows of theirs (nearest neighbours, support vectors).
 
         Parameters
@@ -130,12 +132,22 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     write_with_key(Path(path), content, key)
 
 
-def untrusted_types(path: str | os.PathLike[str]) -> list[str]:
+def untrusted_types(path: str | os.PathLike[str], max_bytes: int | None = None) -> list[str]:
     """Return the types in a model file that are neither scikit-learn's, NumPy's nor ours; nothing is executed."""
-    skops, path = need_extra("skops.io", "load_model"), Path(path)
-    content = path.read_bytes()
+    path = Path(path)
+    return _untrusted_types(path, path.read_bytes(), max_bytes)
+
+
+def _untrusted_types(path: Path, content: bytes, max_bytes: int | None) -> list[str]:
+    skops = need_extra("skops.io", "load_model")
     try:
+        check_archive(content, max_bytes)
         types = sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
+    except ArchiveSizeError as error:
+        raise ModelFileError(
+            f"{path.name}: {error}; models are saved without compression; allow more by "
+            "load_model(..., max_bytes=...) if you know where the file comes from."
+        ) from None
     except Exception as error:
         raise ModelFileError(f"{path.name}: not a complete skops archive ({error}); save the model again.") from None
     foreign = [name for name in types if name.startswith("optfair.")]
@@ -147,8 +159,18 @@ def untrusted_types(path: str | os.PathLike[str]) -> list[str]:
     return types
 
 
-def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key: bytes | str | None = None) -> Any:
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    trusted: Iterable[str] = (),
+    key: bytes | str | None = None,
+    max_bytes: int | None = None,
+) -> Any:
     """Read a model written by ``save``; nothing in the file is executed. This needs ``optfair[save]``.
+
+    Sizes are looked at before anything is unpacked, and the indices inside trees, neighbours, support vectors and
+    sparse matrices before compiled code uses them. What a model answers is not checked: a stranger's file may hold any
+    rule, and types named in ``trusted`` do what they do.
 
     Parameters
     ----------
@@ -158,6 +180,8 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
         Names of further types the file may hold, e.g. "my_package.MyClassifier".
     key : bytes or str, optional
         Key of hashed decisions; read from ``path`` + ".key" by default.
+    max_bytes : int, optional
+        Largest size of what is unpacked; the size of the file, or 256 MB if that is more, by default.
 
     Returns
     -------
@@ -169,7 +193,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
     UntrustedTypesError
         If the file holds types that are neither known nor trusted.
     ModelFileError
-        If the file is truncated or was not written by optfair.
+        If the file is truncated, was not written by optfair, or has sizes or indices that no fitted model has.
 
     Examples
     --------
@@ -179,12 +203,15 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
     skops = need_extra("skops.io", "load_model")
     if isinstance(trusted, str):
         raise ValueError(f"trusted={trusted!r}: must be a list of type names.")
+    if max_bytes is not None:
+        check_integer("max_bytes", max_bytes, 1)
     path = Path(path)
-    unknown = sorted(set(untrusted_types(path)) - set(trusted))
+    content = path.read_bytes()
+    unknown = sorted(set(_untrusted_types(path, content, max_bytes)) - set(trusted))
     if unknown:
         raise UntrustedTypesError(path.name, unknown)
     try:
-        document = skops.loads(path.read_bytes(), trusted=sorted({*KNOWN_TYPES, *trusted}))
+        document = skops.loads(content, trusted=sorted({*KNOWN_TYPES, *trusted}))
         if document["format"] != FORMAT:
             raise ValueError(f"its format is {document['format']!r}")
         if document["version"] != VERSION:
@@ -196,8 +223,9 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
         fingerprint = json.loads(state[record]["json"])["key"]
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, ImportError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ImportError, OSError, MemoryError) as error:
         raise ModelFileError(f"{path.name}: not a model written by optfair ({error}).") from None
+    _check_parts(path, state)
     state[record] = {**state[record], "key": find_key(path, fingerprint, key)}
     model = kind.__new__(kind)
     try:
@@ -205,3 +233,15 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), key
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path.name}: a part of the model is missing or malformed ({error}).") from None
     return model
+
+
+def _check_parts(path: Path, state: Any) -> None:
+    """Refuse a model whose arrays point outside of themselves."""
+    from optfair.utils.loaded_models import check_model  # here: it imports a good part of scikit-learn
+
+    try:
+        check_model(state)
+    except ValueError as error:
+        raise ModelFileError(
+            f"{path.name}: a part of the model is malformed ({error}); save the model again."
+        ) from None

@@ -1,7 +1,8 @@
 """Keep the rounds of a game in one SQLite file: each is added in a transaction, so that a killed run can go on.
 
 Numbers are NumPy arrays without pickles; models are arrays or skops archives of types the estimator itself is made of.
-Nothing in the file is executed.
+Nothing in the file is executed. Each round is sealed by a hash of itself and of all before it, so that no part is taken
+for that of another round; the hash has no secret, and is no proof of where a file comes from.
 """
 
 from __future__ import annotations
@@ -27,8 +28,32 @@ from optfair.inprocessing.warm_start import WarmStart
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.identity import row_bytes
 
-FORMAT = "optfair training 2"
+FORMAT = "optfair training 3"
+TABLES = {
+    "run": "CREATE TABLE run (format, mark, start, plain, state)",
+    "rounds": "CREATE TABLE rounds (round_index INTEGER PRIMARY KEY, numbers, model)",
+}
+# Of SQLite: the file is what it should be, but the disk or its owner does not let us write, or another process does.
+DISK_ERRORS = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+SEALED = ("lam", "J", "step", "next", "state")  # numbers of a round that its seal is about
+MOST_PARTS = 100  # of a schema; ours has two
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def seal(*parts: bytes) -> bytes:
+    """Return a hash of parts in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
 
 
 def fingerprint(X: Any, parts: dict[str, Any]) -> str:
@@ -86,6 +111,7 @@ class Checkpoint:
 
     def __init__(self, path: Any, mark: str) -> None:
         self.path, self.mark = Path(path), mark
+        self._start, self._seal = b"", b""  # what the run starts from, and the hash of all that was written
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -94,20 +120,25 @@ class Checkpoint:
                 yield connection
         except sqlite3.Error as error:
             name = self.path if not self.path.parent.is_dir() or self.path.is_dir() else self.path.name
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_ERRORS:
+                raise ModelFileError(
+                    f"{name}: the checkpoint cannot be written ({error}); free the disk or the file, or name "
+                    "another file."
+                ) from None
             raise ModelFileError(f"{name}: not a checkpoint ({error}).") from None
 
     def begin(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return what the run starts from: ``arrays`` for a new file, else those it started from."""
         with self._open() as db:
-            db.execute("CREATE TABLE IF NOT EXISTS run (format, mark, start, plain, state)")
-            db.execute("CREATE TABLE IF NOT EXISTS rounds (round_index INTEGER PRIMARY KEY, numbers, model)")
+            for statement in TABLES.values():
+                db.execute(statement.replace("TABLE", "TABLE IF NOT EXISTS"))
+            self._check_tables(db)
             line = db.execute("SELECT format, mark, start FROM run").fetchone()
             if line is None and not arrays:
                 return {}
             if line is None:
-                db.execute(
-                    "INSERT INTO run VALUES (?, ?, ?, ?, ?)", (FORMAT, self.mark, arrays_to_bytes(arrays), b"", b"")
-                )
+                self._start = arrays_to_bytes(arrays)
+                db.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (FORMAT, self.mark, self._start, b"", b""))
                 return arrays
         if line[0] != FORMAT:
             raise ModelFileError(
@@ -119,9 +150,20 @@ class Checkpoint:
                 "must be the same); remove it, or name another file."
             )
         with self._reading():
-            first = arrays_from_bytes(line[2])
+            self._start = line[2]
+            first = arrays_from_bytes(self._start)
             WarmStart.from_arrays(first)
             return first
+
+    def _check_tables(self, db: sqlite3.Connection) -> None:
+        """Refuse a file whose tables are no plain ones: a view may be endless, a trigger may change what is added."""
+        parts = db.execute("SELECT name, tbl_name, sql FROM sqlite_schema").fetchmany(MOST_PARTS)
+        ours = {name: sql for name, table, sql in parts if name in TABLES or table in TABLES}
+        strange = [name for name, sql in ours.items() if sql != TABLES.get(name)]
+        if strange or len(parts) == MOST_PARTS:
+            raise ModelFileError(
+                f"{self.path.name}: not a checkpoint ({[*strange, 'its schema'][0]} is not one of ours)."
+            )
 
     def exists(self) -> bool:
         """Tell whether the file has any content."""
@@ -129,6 +171,7 @@ class Checkpoint:
 
     def begin_rounds(self, plain: bytes, state: bytes) -> None:
         """Write that plain training is finished."""
+        self._seal = seal(self.mark.encode(), self._start, plain)
         with self._open() as db:
             db.execute("UPDATE run SET plain = ?, state = ?", (plain, state))
 
@@ -139,15 +182,23 @@ class Checkpoint:
             "J": trace.confusions[-1],
             "step": trace.steps[-1:],
             "next": trace.next,
+            "state": np.frombuffer(seal(state), dtype=np.uint8),
         }
+        following = seal(self._seal, *(numbers[name].tobytes() for name in SEALED), model)
+        numbers["seal"] = np.frombuffer(following, dtype=np.uint8)
         with self._open() as db:
             db.execute("INSERT INTO rounds VALUES (?, ?, ?)", (round_index, arrays_to_bytes(numbers), model))
             db.execute("UPDATE run SET state = ?", (state,))
+        self._seal = following
 
     def load(self, game: Game, learner: Any, start: np.ndarray, shift: str) -> tuple[Trace, list[Any], Any]:
         """Return (trace, models of its rounds, the plain model or None); the learner is put where it was."""
         with self._open() as db:
-            rows = db.execute("SELECT round_index, numbers, model FROM rounds ORDER BY round_index").fetchall()
+            rows = []
+            for row in db.execute("SELECT round_index, numbers, model FROM rounds ORDER BY round_index"):
+                rows.append(row)
+                if row[0] != len(rows) - 1:  # also where pages of a damaged file lead in circles
+                    break
             plain, state = db.execute("SELECT plain, state FROM run").fetchone()
         trace = Trace.empty(game, start)
         models: list[Any] = []
@@ -159,13 +210,17 @@ class Checkpoint:
             learner.prepare(state)
             models = [learner.unpack(plain)]
             lam = np.zeros(len(start))
+            self._seal = seal(self.mark.encode(), self._start, plain)
             for k, (round_index, numbers, model) in enumerate(rows):
                 n = arrays_from_bytes(numbers)
                 if round_index != k or not np.array_equal(n["lam"], trace.next) or n["J"].shape != game.utility.shape:
                     raise ValueError(f"round {round_index} does not follow from those before")
+                models.append(learner.unpack(model))  # refuses by itself what is not safe, whatever its seal
+                self._seal = seal(self._seal, *(n[name].tobytes() for name in SEALED), model)
+                if n["seal"].tobytes() != self._seal or (k == len(rows) - 1 and n["state"].tobytes() != seal(state)):
+                    raise ValueError(f"round {round_index} has the model or the state of another one")
                 lam = trace.next
                 trace = trace.grown(n["J"], float(n["step"][0]), n["next"])
-                models.append(learner.unpack(model))
             learner.restore(models, soft_targets(game.weights(lam), game.share, shift))
         return trace, models[1:], models[0]
 

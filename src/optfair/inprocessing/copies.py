@@ -16,6 +16,7 @@ from optfair.inprocessing.game import is_plain
 from optfair.inputs.containers import take_rows
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.models import fit_model, weight_arguments
+from optfair.utils.archives import check_archive
 
 AUTO_EARLY_STOPPING = 10_000  # rows beyond which scikit-learn's histogram boosting stops early by itself
 
@@ -103,12 +104,17 @@ class WeightedCopies:
 
     def unpack(self, content: bytes) -> Any:
         """Return the model that was packed; types that are not of the estimator are refused."""
+        from optfair.utils.loaded_models import check_model  # here: it imports a good part of scikit-learn
+
         skops = need_extra("skops.io", "checkpoint")
+        check_archive(content)
         types = skops.get_untrusted_types(data=content)
         strange = [name for name in types if not _is_part_of(self.final, name)]
         if strange:
             raise ValueError(f"holds types that are not of the estimator: {', '.join(strange)}")
-        return skops.loads(content, trusted=types)
+        model = skops.loads(content, trusted=types)
+        check_model(model)
+        return model
 
     def state(self) -> bytes:
         """Return nothing: warm starts go on from the last model."""

@@ -26,6 +26,7 @@ from optfair.inprocessing.game import is_plain
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.models import check_estimator, default_estimator, takes_weights, weight_arguments, with_seeds
+from optfair.utils.archives import check_archive
 
 WITHOUT_WEIGHTS = ("error", "resample")
 LEAST_RATE = 0.1  # of networks in late rounds, in units of their lr: smaller ones no longer follow the multipliers
@@ -193,5 +194,6 @@ def arrays_to_bytes(arrays: dict[str, np.ndarray]) -> bytes:
 
 def arrays_from_bytes(content: bytes) -> dict[str, np.ndarray]:
     """Return what `arrays_to_bytes` was given."""
+    check_archive(content)
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}

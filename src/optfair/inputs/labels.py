@@ -127,6 +127,8 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         return None
     name = "sample_weight"
     try:
+        if np.asarray(sample_weight).dtype.kind == "c":  # NumPy would drop the imaginary parts with a warning
+            raise TypeError("complex")
         weights = np.asarray(sample_weight, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: must be numbers, one per row.") from None

@@ -41,6 +41,7 @@ class Status(Enum):
     ARGMAX = "the likeliest class of everybody; the gap is the cost of deterministic predictions"
     TEMPERATURE_COST = "the gap is the cost of the temperature asked for; lower it or use temperature='auto'"
     COLDEST_REACHED = "the requested gap was not reached at the lowest temperature; raise gap, or use method='lp'"
+    OUTSIDE = "outside of the bounds asked for; widen them, or raise max_multiplier or max_passes"
     MAX_PASSES = "the requested gap was not reached; raise max_passes or gap"
 
     def __str__(self) -> str:

@@ -124,7 +124,7 @@ def outcome(problem: FairProblem, draft: RuleDraft, gap: float, excess: float) -
     if not draft.tau.any():
         status = Status.ARGMAX if draft.multipliers.any() else Status.UNCONSTRAINED
     elif gap <= options.gap:
-        status = Status.OPTIMAL
+        status = Status.OPTIMAL if excess <= DRIVER.slack else Status.OUTSIDE
     elif not options.automatic:
         status = Status.TEMPERATURE_COST
     elif draft.tau.min() <= SETTINGS.last_temperature:

@@ -59,6 +59,7 @@ def solve_problem(problem: FairProblem, start: Solution | None = None) -> Soluti
         if search.needs_confirmation(rule):
             search.confirm()
         elif search.is_finished(rule):
+            search.refuse_if_outside(rule)
             return with_seconds(Solution(rule, search.anchor), clock)
         else:
             search.cool_further()
@@ -128,6 +129,7 @@ class Search:
         self.solver = DualSolver(whole, sketch, self.options.seed, self.options.max_passes)
         self.bound_multipliers: np.ndarray | None = None
         self.temperature, self.passes = 0.0, 0
+        self.has_proof_search = False  # whether it was asked already if any rule is within the bounds
 
     def dual(self, measure: Measure) -> DualProblem:
         """Return the dual problem on a measure, with a D of its own.
@@ -216,10 +218,21 @@ class Search:
     def raise_cap(self) -> None:
         """Refuse the request if it is proven infeasible; else give up the margin, which may be out of reach."""
         problem = self.problem
-        refuse_if_infeasible(problem.posterior, problem.rows, self.options)
+        self.look_for_proof()
         self.box = Box(problem.rows.lower, problem.rows.upper, DRIVER.last_cap)
         self.max_residual = max(self.max_residual, DRIVER.relaxed_residual)
         self.polish(self.minimum.point.multipliers, trust=False)
+
+    def look_for_proof(self) -> None:
+        """Refuse the request if it is proven infeasible; once is enough."""
+        if not self.has_proof_search:
+            refuse_if_infeasible(self.problem.posterior, self.problem.rows, self.options)
+        self.has_proof_search = True
+
+    def refuse_if_outside(self, rule: FairRule) -> None:
+        """Refuse the request if the last rule is outside its bounds because no rule is within them."""
+        if self.options.max_multiplier is None and rule.certificate.excess > DRIVER.slack:
+            self.look_for_proof()
 
     def certified_rule(self) -> FairRule:
         """Return the rule of the multipliers of least norm, with its proof."""

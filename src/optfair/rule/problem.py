@@ -18,8 +18,13 @@ from optfair.constraints import AnyConstraint, RowSet, compile_rows
 from optfair.constraints.rows import ROUNDING, centre
 from optfair.dual.measure import Block, Measure
 from optfair.dual.posterior import Posterior
+from optfair.dual.settings import DRIVER
 from optfair.rule.options import Options
 from optfair.utils.checks import as_numbers
+
+LEAST_MULTIPLIER = 1e-9  # of ‖λ‖₁, in units of the range of the costs: below, λ is lost in the rounding of scores
+FEW_NUMBERS = 1_000_000  # of Z: 8 MB as float64
+LARGEST_COST = 1e100  # squares and ratios of the costs stay finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,11 @@ def make_utility(costs: Any, A: int, m: int) -> Utility:
         )
     if not np.isfinite(R).all():
         raise ValueError("costs: holds NaN or infinite values.")
+    largest = float(np.abs(R).max())
+    if largest > LARGEST_COST:
+        raise ValueError(
+            f"costs: holds {largest:.3g}; must be at most {LARGEST_COST:g}. Divide all costs by one number."
+        )
     R = np.broadcast_to(R, (A, m, m)).reshape(A * m, m)
     scale = float(R.max() - R.min()) or 1.0
     return Utility((R.max() - R) / scale, scale, float(R.max()), from_costs=True)
@@ -82,8 +92,14 @@ class FairProblem:
     ) -> FairProblem:
         """Return the problem of constraints on a posterior; rows that cannot be formed are in ``rows.dropped``."""
         utility = make_utility(costs, *posterior.prior.shape)
+        least, cap = LEAST_MULTIPLIER * utility.scale, options.max_multiplier
+        if cap is not None and cap < least:
+            raise ValueError(
+                f"max_multiplier={cap!r}: must be a number >= {least:.3g}; below, no rule differs from the "
+                "unconstrained one, which tolerance=1 gives."
+            )
         parts = compile_problem(posterior, constraints)
-        posterior, sample = posterior.with_sample(options.seed)
+        posterior, sample = _precise(posterior, parts[0]).with_sample(options.seed)
         return cls(posterior, sample, utility, options, *parts)
 
     def with_constraints(self, constraints: Sequence[AnyConstraint], options: Options | None = None) -> FairProblem:
@@ -106,6 +122,18 @@ class FairProblem:
             return (block.weights @ np.asarray(block.offset, dtype=np.float64),)
 
         return np.asarray(gains + self.posterior.sum_blocks(total)[0] / self.posterior.n)
+
+
+def _precise(posterior: Measure, rows: RowSet) -> Measure:
+    """Return the posterior in float64 where bounds are narrower than what float32 tells apart, and rows are few.
+
+    The solver would look for digits that are not there, pass after pass: half a minute for fifteen rows.
+    """
+    narrow = (rows.upper - rows.lower).min(initial=np.inf) < 2 * DRIVER.least_residual_single
+    few = posterior.n * posterior.n_cells <= FEW_NUMBERS
+    if narrow and few and isinstance(posterior, Posterior) and posterior.dtype == np.float32:
+        return replace(posterior, Z=posterior.Z.astype(np.float64))
+    return posterior
 
 
 def compile_problem(

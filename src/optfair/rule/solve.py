@@ -47,8 +47,9 @@ def solve(
     ----------
     Z : array or memory map of shape (n, n_groups, n_classes)
         Joint posteriors ``Z[x, a, i] = P(A=a, Y=i | X=x)``; each row sums to 1.
-    criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these, default "demographic_parity"
-        "dp", "eop", "eo", "meo", "oae" or their long names; or objects, which say everything themselves.
+    criterion : str, Constraint, Ratio, MinimumRate, Rows, list of these, or mapping, default "demographic_parity"
+        "dp", "eop", "eo", "meo", "oae" or their long names; or objects, which say everything themselves; or a mapping
+        from names to tolerances, ``{"dp": 0.02, "eo": 0.05}``.
     tolerance : float or mapping from group to float, default 0.01
         Bound on every gap between a group's rate and the reference rate.
     groups : sequence of names or pandas.Index, optional

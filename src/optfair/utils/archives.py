@@ -1,0 +1,70 @@
+"""Look at the sizes that an archive of arrays declares before anything in it is unpacked.
+
+Archives written by optfair are not compressed, so that what is unpacked is never larger than the file: a file of
+megabytes that unpacks to gigabytes was made by somebody else.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from typing import Any
+
+import numpy as np
+
+SMALLEST_LIMIT = 1 << 28  # 256 MB: whoever packs a small model once more, with compression, is not refused
+SCHEMA = "schema.json"
+
+
+class ArchiveSizeError(ValueError):
+    """An archive that declares more than may be unpacked, or more than it holds."""
+
+
+def check_archive(content: bytes, max_bytes: int | None = None) -> None:
+    """Raise ArchiveSizeError if a zip archive of arrays would unpack to more than ``max_bytes``.
+
+    max_bytes : by default the size of the archive itself, or 256 MB. Arrays count as often as the schema of a skops
+    archive names them, and an array must be as large as its header says.
+    """
+    limit = max(len(content), SMALLEST_LIMIT) if max_bytes is None else max_bytes
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        _check_total(sum(entry.file_size for entry in archive.infolist()), limit)
+        if SCHEMA in sizes:
+            _check_total(sum(sizes.get(name, 0) for name in _references(json.loads(archive.read(SCHEMA)))), limit)
+        for name in sizes:
+            if name.endswith(".npz"):
+                check_archive(archive.read(name), limit)
+            elif name.endswith(".npy"):
+                with archive.open(name) as file:
+                    _check_header(name, file, sizes[name])
+
+
+def _check_total(total: int, limit: int) -> None:
+    if total > limit:
+        raise ArchiveSizeError(f"unpacks to {total / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB allowed")
+
+
+def _references(schema: Any) -> list[str]:
+    """Return the file of each node of a skops schema that has one."""
+    names, waiting = [], [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            names += [part["file"]] if isinstance(part.get("file"), str) else []
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return names
+
+
+def _check_header(name: str, file: Any, size: int) -> None:
+    """Check that an array in NumPy's format is not larger than the ``size`` bytes of its file."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    declared = math.prod(shape) * dtype.itemsize
+    if declared > size:
+        raise ArchiveSizeError(f"{name} declares an array of {declared / 1e6:,.0f} MB and holds {size / 1e6:,.3f} MB")

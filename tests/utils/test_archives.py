@@ -1,0 +1,52 @@
+"""Check that the sizes an archive declares are looked at before anything is unpacked."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from optfair.utils.archives import SMALLEST_LIMIT, ArchiveSizeError, check_archive
+
+
+def archive(compression=zipfile.ZIP_STORED, **entries):
+    """Return a zip archive."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as file:
+        for name, data in entries.items():
+            file.writestr(name.replace("_", "."), data)
+    return out.getvalue()
+
+
+def array_bytes(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def test_honest_archives_pass():
+    out, matrix = io.BytesIO(), io.BytesIO()
+    np.savez_compressed(out, a=np.zeros((1000, 1000)), b=np.array("text"), c=np.zeros((0, 3)))
+    check_archive(out.getvalue())
+    sparse.save_npz(matrix, sparse.eye_array(5, format="csr"))
+    check_archive(archive(x_npz=matrix.getvalue(), y_npy=array_bytes(np.ones(3, order="F")), schema_json="{}"))
+
+
+def test_what_is_not_compressed_may_be_of_any_size():
+    check_archive(archive(a_bin=bytes(SMALLEST_LIMIT + 1)))
+
+
+def test_what_unpacks_to_more_than_the_limit_is_refused():
+    content = archive(zipfile.ZIP_DEFLATED, a_bin=bytes(10**6))
+    assert len(content) < 10**4
+    check_archive(content)
+    with pytest.raises(ArchiveSizeError, match=r"^unpacks to 1 MB, more than the 0 MB allowed$"):
+        check_archive(content, 10**5)
+    with pytest.raises(ArchiveSizeError, match=r"^unpacks to 1 MB"):
+        check_archive(archive(zipfile.ZIP_DEFLATED, a_npz=archive(zipfile.ZIP_DEFLATED, a_bin=bytes(10**6))), 10**5)
+
+
+def test_an_array_is_as_large_as_it_says():
+    with pytest.raises(ArchiveSizeError, match=r"^a\.npy declares an array of 8 MB and holds 0\.000 MB$"):
+        check_archive(archive(a_npy=array_bytes(np.zeros(10**6))[:200]))
