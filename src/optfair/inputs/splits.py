@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from optfair.errors import brief_repr, brief_text
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.training_data import TrainingData
 
@@ -27,6 +28,8 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
+        if cv > max(len(cell), DEFAULT_FOLDS):  # the default does for a handful of rows too
+            raise ValueError(f"cv={cv!r}: there are {len(cell)} rows, and a fold needs one; give fewer folds, e.g. 5.")
         fold = content_folds(data.X, cell, int(cv))
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
     place, strata = np.full(n, -1), np.zeros(n, dtype=int)
@@ -35,7 +38,8 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
         parts = [(place[train], place[test]) for train, test in check_cv(cv).split(np.zeros(n), strata)]
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
-            f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit' ({error})."
+            f"cv={brief_repr(cv)}: must be a number of folds, a splitter, a list of splits, or 'prefit' "
+            f"({brief_text(error)})."
         ) from None
     splits = [(train[train >= 0], test[test >= 0]) for train, test in parts]
     splits = [(train, test) for train, test in splits if len(test)]

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from optfair.constraints import AnyConstraint, RowSet, compile_rows
 from optfair.constraints.rows import ROUNDING, centre
 from optfair.dual.measure import Block, Measure
 from optfair.dual.posterior import Posterior
+from optfair.inputs.values import check_columns
 from optfair.rule.options import Options
 from optfair.utils.checks import as_numbers
 
@@ -58,6 +60,12 @@ def make_utility(costs: Any, A: int, m: int) -> Utility:
     return Utility((R.max() - R) / scale, scale, float(R.max()), from_costs=True)
 
 
+def check_cost_names(costs: Any, classes: pd.Index) -> None:
+    """Refuse a data frame of costs whose rows or columns are not the classes in their order."""
+    for axis in ("index", "columns"):
+        check_columns(costs, classes, "costs", axis)
+
+
 @dataclass(frozen=True, eq=False)
 class FairProblem:
     """One posterior and its rows, with the utility to maximise and the options of the solver.
@@ -82,6 +90,7 @@ class FairProblem:
     ) -> FairProblem:
         """Return the problem of constraints on a posterior; rows that cannot be formed are in ``rows.dropped``."""
         utility = make_utility(costs, *posterior.prior.shape)
+        check_cost_names(costs, posterior.classes)
         parts = compile_problem(posterior, constraints)
         posterior, sample = posterior.with_sample(options.seed)
         return cls(posterior, sample, utility, options, *parts)

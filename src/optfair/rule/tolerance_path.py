@@ -224,7 +224,8 @@ class FrontierScorer:
     def _counts(self, prediction: Any) -> tuple[ConfusionCounts, RowSet]:
         """Return the counts of predictions, classes (n,) or probabilities (n, m), and the rows of the criteria."""
         measure = self.problem.posterior
-        counts = count_rows(self.y, prediction, self.a, self.weight, measure.classes, measure.groups)
+        # A missing group is one of the groups, or a stranger to them that is named as such.
+        counts = count_rows(self.y, prediction, self.a, self.weight, measure.classes, measure.groups, "group")
         return counts, gap_rows(counts, self.criteria)
 
     def _value(self, counts: ConfusionCounts) -> float:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from optfair.baselines.base import Baseline
 from optfair.inprocessing.learners import SoftTargets, make_learner, split_pipeline, trainable_clone
 from optfair.inputs.containers import is_dataset
+from optfair.inputs.features import check_numbers
 from optfair.inputs.training_data import TrainingData
 from optfair.nn.classifier import TorchClassifier
 from optfair.nn.fitting import ObjectiveFactory
@@ -44,6 +45,7 @@ def check_table(X: Any, argument: str) -> None:
     if is_dataset(X) or getattr(X, "ndim", 2) > 2:
         raise ValueError(f"{argument}=None: the default network reads tables; use an optfair.nn.TorchClassifier.")
     refuse_text_columns(X, argument, "network")
+    check_numbers(X, argument, "network")
 
 
 def network_learner(estimator: Any, data: TrainingData, seed: int, argument: str = "estimator") -> SoftTargets:
@@ -140,6 +142,7 @@ class NetworkBaseline(NetworkModel):
     transformer_ : fitted transformers, or None. network_ : TorchClassifier, fitted. classes_, groups_ : names.
     """
 
+    _default_model = "network"
     network_settings: ClassVar[dict[str, Any]] = {}  # of the default network, where the method needs others
 
     def _objective(
