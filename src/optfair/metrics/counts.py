@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.errors import brief_names
+from optfair.errors import brief_names, brief_repr
 from optfair.inputs.labels import (
     check_same_rows,
     check_weights,
@@ -145,8 +145,8 @@ def read_prediction(
         except TypeError:
             stranger = next(label for label in labels if several_types([classes.tolist()[0], label]))
             raise ValueError(
-                f"prediction: its labels, such as {stranger!r}, are of another type than those of "
-                f"y_true, such as {classes.tolist()[0]!r}; use the same labels, or give classes=."
+                f"prediction: its labels, such as {brief_repr(stranger)}, are of another type than those of "
+                f"y_true, such as {brief_repr(classes.tolist()[0])}; use the same labels, or give classes=."
             ) from None
         index = pd.Index(union, tupleize_cols=False)
         return recode(codes, list(labels), index, "prediction", "classes="), None, index

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from optfair.baselines.base import Baseline
+from optfair.errors import brief_repr
 from optfair.inprocessing.learners import SoftTargets, make_learner, split_pipeline, trainable_clone
 from optfair.inputs.containers import is_dataset
 from optfair.inputs.features import check_numbers
@@ -54,8 +55,9 @@ def network_learner(estimator: Any, data: TrainingData, seed: int, argument: str
         raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
     if not isinstance(split_pipeline(estimator)[1], TorchClassifier):
         raise ValueError(
-            f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline: its "
-            "training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: module)."
+            f"{argument}={brief_repr(estimator)}: must be an optfair.nn.TorchClassifier, alone or at the end of a "
+            "Pipeline: its training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: "
+            "module)."
         )
     learner = make_learner(trainable_clone(estimator, seed, argument=argument), data, None, seed, 1, "error")
     assert isinstance(learner, SoftTargets)
