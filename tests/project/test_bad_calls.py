@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from optfair import Constraint, OptFairIn, OptFairPost, Rows, frontier, metrics, solve
 from optfair.baselines import ERM, LinearPost
+from optfair.datasets import make_fair_classification
 from optfair.metrics import ViolationScorer
 
 LONGEST = 300  # characters that are read at a glance
@@ -179,6 +180,10 @@ NUMBERS = {
         lambda: solve(Z, random_state=0).predict(Z, decision="sampled", random_state="x"),
         "random_state='x': must be None",
     ),
+    "seed of a split": (
+        lambda: make_fair_classification(60, random_state=0).split(0.5, random_state="x"),
+        "random_state='x': must be None",
+    ),
     "complex weights": (lambda: violation(sample_weight=np.ones(N) * 1j), "sample_weight: holds complex numbers; must"),
     "huge weights": (lambda: fit(weight=1e200 * (1 + Y)), "sample_weight: the largest is 3e\\+200; must be at most"),
     "huge coefficients": (lambda: Rows(np.eye(18)[:1] * 1e200, upper=1), "Rows: the largest entry of row 0 of D is 1e"),
@@ -254,6 +259,17 @@ def test_tensors_with_gradients(call, argument):
         ValueError, match=rf"^{argument}: is a tensor that requires grad; give {argument}\.detach\(\)\.$"
     ):
         call(lambda array: torch.tensor(array.astype(float), requires_grad=True))
+
+
+def test_networks_look_at_labels_in_the_same_way():
+    pytest.importorskip("torch", reason="networks need it")
+    from optfair.nn import TorchClassifier
+
+    with pytest.raises(ValueError, match=r"^y: Unknown label type: several, 'a' \(str\) and 1 \(int\); make them one"):
+        TorchClassifier(epochs=1).fit(X, objects("a", 1))
+    assert TorchClassifier(epochs=1).fit(X, pd.array(2**53 + Y, "Int64")).classes_.tolist() == [
+        2**53, 2**53 + 1, 2**53 + 2
+    ]  # fmt: skip
 
 
 def test_messages_of_other_models_stay_and_say_whose_they_are():

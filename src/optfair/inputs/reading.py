@@ -46,7 +46,7 @@ def read_training_data(
     of `fit`, whose row labels must be those of X. n : rows of X. missing : what a missing group gets. classes : those
     a fitted model knows.
     """
-    labels, group_values = _check_labels(y, caller), groups()
+    labels, group_values = check_labels(y, caller), groups()
     weight = check_weights(sample_weight, n)
     if weight is not None:
         weight = _count_people(weight)
@@ -94,7 +94,7 @@ def _count_people(weight: np.ndarray) -> np.ndarray:
     return np.asarray(weight * max(1.0, float(people)))
 
 
-def _check_labels(y: Any, caller: str) -> np.ndarray:
+def check_labels(y: Any, caller: str) -> np.ndarray:
     """Return one label per row; missing and continuous ones are refused, and what cannot be a label."""
     if y is None:
         raise ValueError(f"{caller} requires y to be passed, but the target y is None; give one label per row.")

@@ -11,6 +11,7 @@ from sklearn.model_selection import check_cv
 from optfair.errors import brief_repr, brief_text
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.training_data import TrainingData
+from optfair.utils.seeds import as_generator
 
 DEFAULT_FOLDS = 5
 Splits = list[tuple[np.ndarray, np.ndarray]]
@@ -86,7 +87,7 @@ def split_held_out(data: TrainingData, share: float, seed: Any) -> tuple[np.ndar
 def held_out_rows(strata: np.ndarray, share: float, random_state: Any) -> np.ndarray:
     """Return a mask, (n,), of a random ``share`` of the rows, the same of every stratum."""
     n = len(strata)
-    order = np.random.default_rng(random_state).permutation(n)
+    order = as_generator(random_state).permutation(n)
     order = order[np.argsort(strata[order], kind="stable")]
     crossed = np.floor((np.arange(-1, n) + 0.5) * share)  # one in 1/share of the sorted rows
     mask = np.zeros(n, dtype=bool)
