@@ -24,6 +24,7 @@ from optfair.metrics import group_confusion
 CRITERIA = ("dp", "eop", "eo")
 MIN_CELL = 30  # test rows of a group and class, below which its rates say nothing
 TRUTH_ROWS = 100_000  # by which a rule is measured where the truth is known
+NOT_OF_THE_CLASS = ("model", "features", "revision", "path")  # options of a run that its class does not know
 NOTE_LENGTH = 200  # letters of a warning that are kept
 
 
@@ -161,7 +162,7 @@ def _truth(rule: Callable[[Any], np.ndarray], run: Run, split: TrainTestSplit) -
 # -- the methods -------------------------------------------------------------------------------------------
 def make_model(run: Run, method: MethodPlan, split: TrainTestSplit) -> Any:
     """Return the classifier of a run, on the model of its data."""
-    options = {name: value for name, value in run.options.items() if name not in ("model", "features", "revision", "path")}
+    options = {name: value for name, value in run.options.items() if name not in NOT_OF_THE_CLASS}
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     images = np.ndim(split.train.X) > 2
     if "folds" in options:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from types import ModuleType
 
 SHOWN = 6  # names listed in a message, before "and so many more"
@@ -108,6 +109,34 @@ def first_names(names: Sequence[str]) -> str:
     """Join the first few names; the others are counted."""
     rest = f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return "; ".join(names[:SHOWN]) + rest
+
+
+def brief_repr(value: object, length: int = 60) -> str:
+    """Return the repr in one short line: a message quotes a value, it does not print an array.
+
+    >>> brief_repr(list(range(100)), 20)
+    '[0, 1, 2, 3, 4, 5...'
+    """
+    return brief_text(repr(value), length)
+
+
+def brief_text(text: object, length: int = 160) -> str:
+    """Return a text, such as the message of another library's error, in one line of at most so many characters."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= length else line[: length - 3] + "..."
+
+
+def brief_names(names: Iterable[object]) -> str:
+    """Join the reprs of the first few names; the others are counted.
+
+    >>> brief_names(["a", "b"])
+    "'a', 'b'"
+    """
+    texts = [brief_repr(name, 30) for name in itertools.islice(names, SHOWN + 1)]
+    if len(texts) <= SHOWN:
+        return ", ".join(texts)
+    rest = f" and {len(names) - SHOWN} more" if isinstance(names, Sized) else ", ..."
+    return ", ".join(texts[:SHOWN]) + rest
 
 
 def need_extra(module: str, caller: str) -> ModuleType:

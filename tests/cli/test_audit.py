@@ -76,6 +76,20 @@ def test_missing_groups(run, refuse, predictions, tmp_path):
     assert "(missing)" in run("audit", path, *PREDICTION, "--missing", "group")[1]
 
 
+def test_a_group_that_is_named_like_the_missing_ones(refuse, predictions, tmp_path):
+    path, race = tmp_path / "holes.csv", predictions["race"]
+    predictions.assign(race=race.where(race != "C").replace("A", "(missing)")).to_csv(path, index=False)
+    message = refuse("audit", path, *PREDICTION, "--missing", "group")
+    assert "has a group named '(missing)' beside missing values" in message
+
+
+def test_the_marginals_of_one_attribute_are_its_groups(run, predictions_file):
+    plain, marginals = (
+        run("audit", predictions_file, *PREDICTION, *more) for more in ((), ("--attributes", "marginals"))
+    )
+    assert plain == marginals
+
+
 def test_predictions_that_are_never_a_label_are_noted(run, predictions, tmp_path):
     path = tmp_path / "people.csv"
     predictions.assign(answer=predictions["answer"].replace("mid", "none")).to_csv(path, index=False)

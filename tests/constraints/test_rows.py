@@ -318,7 +318,7 @@ def test_long_lists_of_empty_cells_are_cut():
 # -- requests that do not fit the data ----------------------------------------------------------------------
 PLAIN, SEVERAL = pd.RangeIndex(3), SEX_AND_AGE
 BAD_REQUESTS = [
-    (PLAIN, Constraint("dp", attributes="marginals"), r"attributes='marginals': needs groups= as a pandas MultiIndex"),
+    (PLAIN, Constraint("dp", attributes="marginals"), r"attributes='marginals': there is one attribute"),
     (SEVERAL, Constraint("dp", attributes="all"), r"attributes='all': must be 'intersections', 'marginals', 'both' or"),
     (SEVERAL, Constraint("dp", attributes=["race"]), r"'race' is not an attribute; they are \['sex', 'age'\]"),
     (SEVERAL, Constraint("dp", attributes=[]), r"attributes=\[\]: the list is empty; they are \['sex', 'age'\]"),

@@ -1,10 +1,12 @@
 """Check copies and files of a model: they predict the same, and hold neither personal data nor the secret key."""
 
 import copy
+import functools
 import os
 import pickle
 import stat
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -15,8 +17,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from optfair import Constraint, ModelFileError, OptFairPost, RuleFileError, load_model
+from optfair.estimators.functions import function_kind
 from tests.estimators.helpers import (
     FRAME,
     NEW,
@@ -206,9 +211,70 @@ def fit_with_lambda():
 
 def test_a_lambda_cannot_be_saved(tmp_path):
     pytest.importorskip("skops")
-    with pytest.raises(ModelFileError, match=r"^save: .*functions must be importable by name \(no lambda\)\.$"):
+    with pytest.raises(
+        ModelFileError, match=r"^save: sensitive_features is a lambda, which no file can hold; name the"
+    ):
         fit_with_lambda().save(tmp_path / "model.skops")
     assert list(tmp_path.iterdir()) == []
+
+
+class LockedModel:
+    """A model behind a lock, which cannot be written."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def probabilities(self, X):
+        with self.lock:
+            return np.full((len(X), 3), 1 / 3)
+
+    def __call__(self, X):
+        return self.probabilities(X)
+
+
+def function_inside(X):
+    return LockedModel().probabilities(X)
+
+
+def make_inner_function():
+    def inner(X):
+        return LockedModel().probabilities(X)
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (
+            LockedModel().probabilities,
+            "estimator is the method LockedModel.probabilities of an object, which no file can",
+        ),
+        (
+            lambda X: LockedModel().probabilities(X),
+            "estimator is a lambda, which no file can hold; give the model itself",
+        ),
+        (make_inner_function(), "estimator is inner, a function inside another, which no file can hold"),
+        (functools.partial(LockedModel().probabilities), "estimator is a partial function, which no file can hold"),
+        (LockedModel(), r"a part of the model cannot be written \(.*\); use types that skops can write"),
+    ],
+)
+def test_the_function_that_cannot_be_saved_is_named(estimator, message, tmp_path):
+    pytest.importorskip("skops")
+    model = fit_given(estimator=estimator, calibration="none")
+    with pytest.raises(ModelFileError, match=f"^save: {message}"):
+        model.save(tmp_path / "model.skops")
+
+
+def test_a_function_of_a_step_is_named(tmp_path):
+    pytest.importorskip("skops")
+    model = fit_given(estimator=make_pipeline(FunctionTransformer(lambda X: X), LogisticRegression()))
+    with pytest.raises(ModelFileError, match=r"^save: estimator__functiontransformer__func is a lambda, which no file"):
+        model.save(tmp_path / "model.skops")
+
+
+def test_functions_that_can_be_imported_are_no_obstacle():
+    assert [function_kind(value) for value in (function_inside, np.sum, len, LockedModel, None, "text")] == [""] * 6
 
 
 def test_a_model_that_cannot_be_saved_leaves_the_old_file(saved, content):

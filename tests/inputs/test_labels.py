@@ -104,9 +104,10 @@ def test_missing_in_one_of_several_attributes():
     assert encode_groups(frame, missing="group")[1].tolist() == [("F", 2), ("M", 1), (MISSING, 1)]
 
 
-def test_missing_joins_a_group_that_already_has_its_name():
-    codes, index = encode_groups(["a", None, MISSING], missing="group")
-    assert index.is_unique and codes[1] == codes[2]
+def test_missing_does_not_join_a_group_that_already_has_its_name():
+    with pytest.raises(ValueError, match=r"^sensitive_features: has a group named '\(missing\)' beside missing values"):
+        encode_groups(["a", None, MISSING], missing="group")
+    assert encode_groups(["a", MISSING], missing="group")[1].tolist() == [MISSING, "a"]
 
 
 SEX_AND_COLOUR = pd.MultiIndex.from_tuples([("F", 0), ("M", 0), ("M", 1)], names=["sex", "colour"])

@@ -110,10 +110,13 @@ def test_a_generator_of_splits_is_a_list_of_splits():
     assert_partition(make_splits(KFold(4).split(np.zeros(240)), random_data()), 240)
 
 
-def test_with_more_folds_than_rows_each_row_is_a_fold():
-    splits = make_splits(1000, random_data(n=30))
+def test_there_are_at_most_as_many_folds_as_rows():
+    splits = make_splits(30, random_data(n=30))
     assert_partition(splits, 30)
     assert all(len(test) == 1 for _, test in splits)
+    with pytest.raises(ValueError, match=r"^cv=1000: there are 30 rows, and a fold needs one; give fewer folds"):
+        make_splits(1000, random_data(n=30))
+    assert_partition(make_splits(5, random_data(n=4)), 4)  # the default number of folds does for fewer rows
 
 
 def test_folds_by_number_do_not_depend_on_the_order():

@@ -39,6 +39,31 @@ def test_counts_are_their_definition(kind, weights):
     assert counts.hard == (kind != "soft" and weights != "random")
 
 
+@pytest.mark.parametrize("exponent", [-1000, -520, 520, 1020])
+@pytest.mark.parametrize("kind", predictions())
+def test_the_scale_of_weights_does_not_matter(kind, exponent):
+    """Not even where their squares overflow, or are zero; a power of two changes no digit."""
+    y, _, _, a, w = random_rows(0)
+    plain, scaled = (
+        group_confusion(y, predictions()[kind], sensitive_features=a, sample_weight=weight)
+        for weight in (w, np.ldexp(w, exponent))
+    )
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(plain, name), getattr(scaled, name))
+    options = {"n_replicates": 50, "random_state": 0}
+    assert str(plain.violation_interval("eo", **options)) == str(scaled.violation_interval("eo", **options))
+
+
+def test_weights_of_very_different_sizes():
+    y, label, _, a, _ = random_rows(0)
+    weight = np.where(np.arange(len(y)) % 2, 1e160, 1e-160)
+    heavy = weight > 1
+    both = group_confusion(y, label, sensitive_features=a, sample_weight=weight)
+    alone = group_confusion(y[heavy], label[heavy], sensitive_features=a[heavy])
+    np.testing.assert_allclose(both.tensor, alone.tensor, rtol=1e-12)
+    assert both.violation_interval("dp", n_replicates=50).upper <= 1
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", predictions())
 def test_codes_are_counted_as_the_rows_they_stand_for(kind, weighted):

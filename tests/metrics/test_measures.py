@@ -209,7 +209,7 @@ Y, P, S = [0, 1, 1], [0, 1, 0], ["f", "m", "m"]
         ({"criterion": Constraint("dp"), "reference": "pairwise"}, "reference: already set"),
         ({"reference": "worst"}, "reference='worst': must be one of"),
         ({"outcomes": [5]}, "outcomes=.*5 is not a class"),
-        ({"attributes": "marginals"}, "attributes='marginals': needs"),
+        ({"attributes": "marginals"}, "attributes='marginals': there is one attribute"),
         ({"sensitive_features": ["f"] * 3, "reference": "pairwise"}, "needs at least two groups"),
     ],
 )

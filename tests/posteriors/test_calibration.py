@@ -150,7 +150,7 @@ def test_a_factor_does_not_overfit_labels_that_are_noise():
 
 
 def test_with_many_rows_none_are_held_out():
-    Z, a, y = joint(7, 4000)
+    Z, _, y = joint(7, 4000)
     P, everybody = Z.sum(axis=1), np.arange(4000)
     scaling, out = fit_factor(P, y, everybody, None, folds(4000), 0)
     assert (out == fit_scaling(P, y)(P)).all() and (scaling(P) == out).all()

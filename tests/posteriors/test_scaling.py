@@ -240,7 +240,6 @@ def test_a_distorted_z_is_brought_back_to_the_truth(distort):
     assert after < 2.5 * chance < 0.5 * divergence(P[n:], Z[n:])
 
 
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_dtype_is_kept(dtype):
     P, cell = truth(28)

@@ -52,13 +52,14 @@ def run(arguments: Namespace) -> int:
 
 def _make_constraints(arguments: Namespace, confusion: GroupConfusion) -> list[Constraint]:
     outcomes = outcome_classes(arguments.outcome, confusion.classes)
+    several = confusion.groups.nlevels > 1  # the marginals of one attribute are its groups
     constraints = [
         Constraint(
             name,
             arguments.tolerance,
             reference=arguments.reference,
             outcomes=outcomes,
-            attributes=arguments.attributes,
+            attributes=arguments.attributes if several else "intersections",
         )
         for name in requested_criteria(arguments)
     ]

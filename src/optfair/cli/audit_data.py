@@ -14,7 +14,6 @@ from optfair.cli.columns import (
     check_not_missing,
     check_numeric,
     check_roles,
-    name_missing_groups,
     pick_columns,
     read_roles,
     split_list,
@@ -72,7 +71,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
         predictions = _from_scores(table, arguments, roles, score_classes)
     else:
         predictions = _from_classes(table[roles.label], table[columns[0]])
-    groups = name_missing_groups(table[roles.groups]) if arguments.missing == "group" else table[roles.groups]
+    groups = table[roles.groups]
     _check_groups(groups)
     for name in roles.weight:
         check_numeric(table[name], arguments.file, "--weight")
@@ -82,6 +81,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
         sensitive_features=groups if len(roles.groups) > 1 else groups[roles.groups[0]],
         sample_weight=table[roles.weight[0]] if roles.weight else None,
         classes=predictions.classes,
+        missing=arguments.missing,
     )
     return AuditData(confusion, roles.groups, predictions.source, predictions.notes)
 

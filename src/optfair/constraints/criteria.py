@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from optfair.errors import NotLinearError, warn
+from optfair.errors import NotLinearError, brief_repr, warn
 from optfair.utils.checks import check_choice, check_number, share_hint
 
 CRITERIA = {
@@ -35,6 +35,8 @@ _NOT_LINEAR = {
 RATES = ("recall", "selection", "accuracy")
 REFERENCES = ("overall", "pairwise")
 DEFAULT_TOLERANCE = 0.01
+SMALLEST_COEFFICIENT = 1e-9  # of rows of a user: values are then within rounding of their bounds, whatever the rule
+LARGEST_COEFFICIENT = 1e30  # of rows of a user: the fourth power, which the solver takes, stays far below overflow
 
 
 def short_name(criterion: object) -> str:
@@ -49,7 +51,7 @@ def short_name(criterion: object) -> str:
                 "not linear in the confusion tensor and cannot be constrained; use 'eo' or 'eop' instead."
             )
     raise ValueError(
-        f"criterion={criterion!r}: unknown. Use one of {', '.join(CRITERIA)} (or "
+        f"criterion={brief_repr(criterion)}: unknown. Use one of {', '.join(CRITERIA)} (or "
         f"{', '.join(CRITERIA.values())}), a Constraint, Ratio, MinimumRate or Rows, or a list of these."
     )
 
@@ -238,10 +240,9 @@ class Rows:
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        flat = self.D if sparse.issparse(self.D) else np.asarray(self.D)
+        flat = self.D if sparse.issparse(self.D) else _as_floats("D", self.D)
         if flat.dtype.kind == "c":
             raise ValueError("Rows: D is complex; must be real numbers.")
-        flat = flat.astype(float)
         if not sparse.issparse(flat):
             if flat.ndim not in (2, 4):
                 raise ValueError(
@@ -254,6 +255,12 @@ class Rows:
             raise ValueError("Rows: D has no rows.")
         if not np.isfinite(flat.data).all():
             raise ValueError("Rows: D holds NaN or infinite entries.")
+        for row, size in enumerate(abs(flat).max(axis=1).toarray().ravel()):
+            if size > LARGEST_COEFFICIENT or 0 < size < SMALLEST_COEFFICIENT:
+                raise ValueError(
+                    f"Rows: the largest entry of row {row} of D is {size:.3g}; must be between "
+                    f"{SMALLEST_COEFFICIENT:g} and {LARGEST_COEFFICIENT:g}; divide the row and its bounds by it."
+                )
         lower, upper = (_check_bound(side, getattr(self, side), k) for side in ("lower", "upper"))
         if np.isnan(lower).any() or np.isnan(upper).any() or (lower > upper).any():
             raise ValueError("Rows: every lower bound must be a number at most its upper bound.")
@@ -266,11 +273,18 @@ class Rows:
             object.__setattr__(self, field, value)
 
 
+def _as_floats(field: str, values: Any) -> np.ndarray:
+    if np.iscomplexobj(values):
+        raise ValueError(f"Rows: {field} is complex; must be real numbers.")
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"Rows: {field}={brief_repr(values)} must be numbers, in rows of one length.") from None
+
+
 def _check_bound(side: str, value: Any, k: int) -> np.ndarray:
     """Return one bound per row, (k,)."""
-    if np.iscomplexobj(value):
-        raise ValueError(f"Rows: {side} is complex; must be real numbers.")
-    bound = np.asarray(value, dtype=float)
+    bound = _as_floats(side, value)
     if bound.shape not in ((), (k,)):
         raise ValueError(f"Rows: {side} has shape {bound.shape}; expected a number or ({k},).")
     return np.broadcast_to(bound, (k,)).copy()

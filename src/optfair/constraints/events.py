@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from optfair.errors import brief_names, brief_repr
+
 
 class GroupSet(NamedTuple):
     """A name, and the positions of the groups that it stands for."""
@@ -38,8 +40,7 @@ def group_families(groups: pd.Index, attributes: str | Sequence[Hashable]) -> li
     """
     intersections = [GroupSet(label, (a,)) for a, label in enumerate(groups.tolist())]
     if not isinstance(groups, pd.MultiIndex):
-        if attributes != "intersections":
-            raise ValueError(f"attributes={attributes!r}: needs groups= as a pandas MultiIndex of several attributes.")
+        _check_one_attribute(groups, attributes)
         return [intersections]
     levels = list(groups.names)
     if isinstance(attributes, str) and attributes in levels:
@@ -54,8 +55,10 @@ def group_families(groups: pd.Index, attributes: str | Sequence[Hashable]) -> li
         unknown = [name for name in attributes if name not in levels]
         if unknown or len(attributes) == 0:
             reason = f"{unknown[0]!r} is not an attribute" if unknown else "the list is empty"
-            raise ValueError(f"attributes={list(attributes)!r}: {reason}; they are {levels!r}.")
+            raise ValueError(f"attributes={brief_repr(list(attributes))}: {reason}; they are [{brief_names(levels)}].")
         marginals = [levels.index(name) for name in attributes]
+    if marginals and any((groups.get_level_values(level) == ALL).any() for level in range(len(levels))):
+        raise ValueError(f"sensitive_features: a group is named {ALL!r}, which stands for any value; rename it.")
     only_marginals = not isinstance(attributes, str) or attributes == "marginals"
     families = [] if only_marginals else [intersections]
     for level in marginals:
@@ -68,18 +71,30 @@ def group_families(groups: pd.Index, attributes: str | Sequence[Hashable]) -> li
     return families
 
 
+def _check_one_attribute(groups: pd.Index, attributes: str | Sequence[Hashable]) -> None:
+    """Refuse attributes other than the one there is. Marginals too: who asks for them means several attributes."""
+    names = [attributes] if isinstance(attributes, str) else list(attributes)
+    if attributes == "intersections" or (groups.name is not None and names == [groups.name]):
+        return
+    raise ValueError(
+        f"attributes={brief_repr(attributes)}: there is one attribute, which has no marginals; leave attributes out, "
+        "or give several: columns of sensitive_features, or groups= as a pandas MultiIndex."
+    )
+
+
 def outcome_positions(classes: pd.Index, outcomes: Sequence[Hashable] | None) -> list[int]:
     """Return the positions of the classes named; all of them for None."""
     names = classes.tolist()
     if outcomes is None:
         return list(range(len(names)))
     if isinstance(outcomes, (str, bytes)) or not isinstance(outcomes, Iterable):
-        raise ValueError(f"outcomes={outcomes!r}: must be a list of classes, e.g. [{outcomes!r}].")
+        text = brief_repr(outcomes)
+        raise ValueError(f"outcomes={text}: must be a list of classes, e.g. [{text}].")
     labels = list(outcomes)
     unknown = [label for label in labels if label not in names]
     if unknown or not labels:
         reason = f"{unknown[0]!r} is not a class" if unknown else "the list is empty"
-        raise ValueError(f"outcomes={labels!r}: {reason}; the classes are {names!r}.")
+        raise ValueError(f"outcomes={brief_repr(labels)}: {reason}; the classes are [{brief_names(names)}].")
     return [names.index(label) for label in dict.fromkeys(labels)]
 
 

@@ -23,6 +23,7 @@ from scipy import sparse
 
 from optfair.constraints.criteria import AnyConstraint, Constraint, MinimumRate, Ratio, Rows
 from optfair.constraints.events import Event, GroupSet, criterion_events, group_families, outcome_positions
+from optfair.errors import brief_names
 
 # A rate conditioned on less than this share of the population cannot be formed.
 EMPTY = 1e-9
@@ -281,7 +282,7 @@ def _bounds(constraint: Constraint | Ratio, names: list[Hashable]) -> Callable[[
         return lambda group: (-tolerance, tolerance)
     unknown = [group for group in tolerance if group not in names]
     if unknown:
-        raise ValueError(f"tolerance: {unknown[0]!r} is not a group; they are {names!r}.")
+        raise ValueError(f"tolerance: {unknown[0]!r} is not a group; they are [{brief_names(names)}].")
     return lambda group: (-tolerance[group], tolerance[group]) if group in tolerance else None
 
 

@@ -22,6 +22,7 @@ from optfair.dual.settings import SETTINGS
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.labels import check_names, mean_one_weights
 from optfair.inputs.training_data import TrainingData
+from optfair.inputs.values import check_columns, refuse_gradients
 from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.parallel import map_blocks
 from optfair.utils.sampling import systematic_draw
@@ -173,12 +174,13 @@ def check_posterior(
     Z = check_rows(Z)
     n, A, m = Z.shape
     check_row_labels(sample_weight=sample_weight, offset=offset)
-    offset = check_offset(offset, n, m)
+    utilities = check_offset(offset, n, m)
     weight = mean_one_weights(sample_weight, n)
     group_names, class_names = check_names(groups, A, "groups"), check_names(classes, m, "classes")
     if class_names.nlevels > 1:
         raise ValueError("classes: must be plain names, not a MultiIndex.")
-    return make_posterior(Z, group_names, class_names, weight, offset, n_jobs)
+    check_columns(offset, class_names, "offset")
+    return make_posterior(Z, group_names, class_names, weight, utilities, n_jobs)
 
 
 def training_posterior(Z: np.ndarray, data: TrainingData) -> Posterior:
@@ -210,6 +212,7 @@ def make_posterior(
 
 def check_rows(Z: Any, shape: tuple[int, int] | None = None) -> np.ndarray:
     """Return Z as a (n, A, m) array of floats; its shape and type are checked, its values are not."""
+    refuse_gradients(Z, "Z")
     try:
         Z = np.asanyarray(Z)
     except ValueError:
@@ -244,6 +247,7 @@ def check_offset(offset: Any, n: int, n_classes: int) -> np.ndarray | None:
     """Return the offset as an array (n, m) of finite numbers; None passes."""
     if offset is None:
         return None
+    refuse_gradients(offset, "offset")
     offset = np.asanyarray(offset)
     if offset.shape != (n, n_classes) or offset.dtype.kind not in "fiub":
         raise ValueError(f"offset: has shape {offset.shape}; expected numbers of shape ({n}, {n_classes}).")

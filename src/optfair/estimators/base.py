@@ -30,13 +30,15 @@ from optfair.inputs.containers import (
     read_groups,
     take_rows,
 )
+from optfair.inputs.features import check_numbers, check_table
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.labels import MISSING_CHOICES, encode_classes, match_groups
 from optfair.inputs.reading import read_training_data
 from optfair.inputs.training_data import TrainingData
+from optfair.inputs.values import exact_column
 from optfair.posteriors.out_of_fold import is_fitted_model
 from optfair.rule import decisions
-from optfair.utils.checks import check_choice
+from optfair.utils.checks import check_choice, check_n_jobs
 from optfair.utils.seeds import as_seed
 
 CHOICES = {
@@ -67,6 +69,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     groups_: pd.Index
     constraints_: list[AnyConstraint]
     _compares_groups = True
+    _default_model = "logistic regression"  # what estimator=None stands for
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
     _prefit_advice = ""  # how a fitted model stays as it is, of classes that are given one by mistake
 
@@ -83,6 +86,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_choices(self, **choices: tuple[str, ...]) -> None:
         for name, words in {**CHOICES, **choices}.items():
             check_choice(name, getattr(self, name), words)
+        check_n_jobs(getattr(self, "n_jobs", None))
         if self.unseen == "blind" and (self.awareness == "blind" or self.sensitive_features is not None):
             raise ValueError(
                 "unseen='blind': is for awareness='aware' with groups given to fit; elsewhere no group is looked up."
@@ -104,6 +108,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if type(X).__name__ == "DataLoader":
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
         table = as_table(X)
+        check_table(table)
         features = table if self.awareness == "aware" else drop_columns(table, self.sensitive_features)
         if is_dataset(table):  # its items are (x, y, group), and the model looks at x
             y, sensitive_features = self._dataset_labels(table, y, sensitive_features)
@@ -174,6 +179,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
         check_is_fitted(self, "classes_")
         X = as_table(X)
+        check_table(X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
         complete = self._is_complete(X)
@@ -190,8 +196,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             group = match_groups(values, self.groups_, _num_samples(X), missing=self.missing, unseen=self.unseen)
         elif sensitive_features is not None:
             raise ValueError(f"sensitive_features: a blind rule does not use it; leave it out{self._or_aware}.")
-        drop = complete and self.awareness == "blind"
-        return drop_columns(X, self.sensitive_features) if drop else X, group
+        if complete and self.awareness == "blind":
+            X = drop_columns(X, self.sensitive_features)
+        if self.estimator is None:
+            check_numbers(X, "estimator", self._default_model)
+        return X, group
 
     def _check_other_columns(self, X: Any) -> None:
         """Check that a frame without its sensitive columns has all the others, in order."""
@@ -319,7 +328,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         # Groups that are routed to a blind rule are of no use to it, and no mistake either.
         prediction = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
-        return float(accuracy_score(y, prediction, sample_weight=sample_weight))
+        return float(accuracy_score(exact_column(y), prediction, sample_weight=sample_weight))
 
     # -- scikit-learn --------------------------------------------------------------------------------------
     def __sklearn_tags__(self) -> Tags:

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.errors import warn
+from optfair.errors import brief_repr, warn
 from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.post import OptFairPost
 from optfair.estimators.report import Report
@@ -161,7 +161,7 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         for name, kind, optional in (("in_processing", OptFairIn, False), ("post_processing", OptFairPost, True)):
             value = getattr(self, name)
             if not isinstance(value, kind) and not (optional and value is None):
-                raise ValueError(f"{name}={value!r}: must be an {kind.__name__}{' or None' * optional}.")
+                raise ValueError(f"{name}={brief_repr(value)}: must be an {kind.__name__}{' or None' * optional}.")
         check_number("threshold", self.threshold, "(0, inf)")
         check_number("held_out", self.held_out, "(0, 1)")
         if self.in_processing.awareness != "blind":

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.errors import warn, warn_empty
+from optfair.errors import brief_repr, warn, warn_empty
 from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.saving import SavableClassifier
 from optfair.inprocessing.game import soft_targets
@@ -327,10 +327,14 @@ class OptFairIn(SavableClassifier):
             value = getattr(self, name)
             number = is_number(value) and 0 < float(value) < np.inf
             if not number and not ((value is None or isinstance(value, str)) and value in words):
-                raise ValueError(f"{name}={value!r}: must be {', '.join(map(repr, words))} or a positive number.")
+                raise ValueError(
+                    f"{name}={brief_repr(value)}: must be {', '.join(map(repr, words))} or a positive number."
+                )
         start = getattr(self.start, "rule_", self.start)
         if not isinstance(start, FairRule) and (not isinstance(start, str) or start not in ("post", "zero")):
-            raise ValueError(f"start={self.start!r}: must be 'post', 'zero', a FairRule or a fitted OptFairPost.")
+            raise ValueError(
+                f"start={brief_repr(self.start)}: must be 'post', 'zero', a FairRule or a fitted OptFairPost."
+            )
         return start
 
     # -- prediction ----------------------------------------------------------------------------------------

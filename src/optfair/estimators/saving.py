@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import ModelFileError, UntrustedTypesError, need_extra
 from optfair.estimators.base import FairClassifier
+from optfair.estimators.functions import unsavable_part
 from optfair.rule.keys import find_key, write_with_key
 from optfair.utils.archives import ArchiveSizeError, check_archive
 from optfair.utils.checks import check_integer
@@ -126,9 +127,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         content = skops.dumps(document)
         skops.loads(content, trusted=skops.get_untrusted_types(data=content))  # a lambda is written, but never read
     except Exception as error:
-        raise ModelFileError(
-            f"save: a part of the model cannot be written ({error}); functions must be importable by name (no lambda)."
-        ) from error
+        raise ModelFileError(unsavable_part(model, error)) from error
     write_with_key(Path(path), content, key)
 
 

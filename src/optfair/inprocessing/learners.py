@@ -20,7 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
-from optfair.errors import warn
+from optfair.errors import brief_repr, warn
 from optfair.inprocessing.copies import AUTO_EARLY_STOPPING, WeightedCopies, class_codes
 from optfair.inprocessing.game import is_plain
 from optfair.inputs.containers import is_dataset
@@ -51,7 +51,9 @@ def trainable_clone(estimator: Any, seed: int, X: Any = None, argument: str = "e
     tagged = hasattr(final, "__sklearn_tags__") and not isinstance(final, type)
     predicts = hasattr(final, "predict") or (tagged and is_classifier(final))  # some have it once they are fitted
     if not hasattr(final, "fit") or not predicts or isinstance(final, type) or (tagged and is_regressor(final)):
-        raise ValueError(f"{argument}={estimator!r}: must be a classifier, not fitted, or a Pipeline that ends in one.")
+        raise ValueError(
+            f"{argument}={brief_repr(estimator)}: must be a classifier, not fitted, or a Pipeline that ends in one."
+        )
     if isinstance(final, FrozenEstimator):
         instead = "; use OptFairPost on top" if argument == "estimator" else ""
         raise ValueError(f"{argument}: is a fitted model, frozen, and would have to be trained{instead}.")

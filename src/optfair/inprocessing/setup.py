@@ -18,7 +18,7 @@ from optfair.inputs.containers import is_dataset
 from optfair.inputs.identity import duplicate_row_ids
 from optfair.inputs.splits import split_held_out
 from optfair.inputs.training_data import TrainingData
-from optfair.rule.problem import make_utility
+from optfair.rule.problem import check_cost_names, make_utility
 from optfair.rule.rule import FairRule
 from optfair.utils.seeds import fresh_seed
 
@@ -87,6 +87,7 @@ def make_game(data: TrainingData, constraints: Sequence[AnyConstraint], costs: A
     rows = compile_rows(constraints, data.groups, data.class_index, data.prior)
     matrix = rows.matrix(data.prior)
     utility = make_utility(costs, len(data.groups), len(data.classes))
+    check_cost_names(costs, data.class_index)
     weight = np.ones(len(data.y)) if data.weight is None else data.weight
     row_ids = None if is_dataset(data.X) else duplicate_row_ids(data.X)
     return Game(rows, matrix, utility.matrix, np.inf, data.cell, weight / weight.sum(), row_ids, utility.scale)

@@ -13,17 +13,21 @@ from typing import Any
 
 import pandas as pd
 
+from optfair.errors import brief_repr
+from optfair.inputs.values import refuse_gradients
+
 
 def check_same_rows(**arguments: Any) -> int:
     """Return the common number of rows of the arguments that are not None; row labels that differ are an error."""
     columns = {name: value for name, value in arguments.items() if value is not None}
     lengths = {}
     for name, value in columns.items():
+        refuse_gradients(value, name)
         try:
             lengths[name] = len(value)
         except TypeError:
             raise ValueError(
-                f"{name}={value!r}: must be an array, list or data frame with one entry per row."
+                f"{name}={brief_repr(value)}: must be an array, list or data frame with one entry per row."
             ) from None
     first, n = next(iter(lengths.items()))
     for name, length in lengths.items():

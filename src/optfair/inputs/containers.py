@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from optfair.errors import SHOWN
+from optfair.errors import SHOWN, brief_repr
 from optfair.inputs.labels import object_array
 
 Source: TypeAlias = str | int | list[Any] | Callable[[Any], Any] | None
@@ -203,7 +203,7 @@ def has_columns(X: Any, source: Source, n_columns: int | None = None) -> bool:
     if present and len(present) < len(by_name):
         absent = next(item for item in by_name if item not in names)
         raise ValueError(
-            f"{ARGUMENT}={_show(source)}: X has {present[0]!r} but not {absent!r}; give all of them or none."
+            f"{ARGUMENT}={brief_repr(source)}: X has {present[0]!r} but not {absent!r}; give all of them or none."
         )
     if len(by_name) == len(items):
         return bool(present)
@@ -222,7 +222,7 @@ def _items(source: Any) -> list[Any]:
     for item in items:
         if isinstance(item, (bool, np.bool)) or not isinstance(item, (str, int, np.integer)):
             raise ValueError(
-                f"{ARGUMENT}={_show(source)}: must be None, a column name, a position, a list of these, or a "
+                f"{ARGUMENT}={brief_repr(source)}: must be None, a column name, a position, a list of these, or a "
                 "callable X -> groups."
             )
     return [item if isinstance(item, str) else int(item) for item in items]
@@ -233,7 +233,7 @@ def _positions(source: Any, X: Any) -> list[int]:
     items, layout = _items(source), layout_of(X)
     if layout == "flat":
         raise ValueError(
-            f"{ARGUMENT}={_show(source)}: X is one value per row and has no columns; give a callable X -> groups."
+            f"{ARGUMENT}={brief_repr(source)}: X is one value per row and has no columns; give a callable X -> groups."
         )
     names, width = _names(X, layout), width_of(X, layout)
     positions: list[int] = []
@@ -248,7 +248,7 @@ def _positions(source: Any, X: Any) -> list[int]:
                 f"and less than {width}."
             )
         if position in positions:
-            raise ValueError(f"{ARGUMENT}={_show(source)}: has column {item!r} twice; give each one once.")
+            raise ValueError(f"{ARGUMENT}={brief_repr(source)}: has column {item!r} twice; give each one once.")
         positions.append(position)
     return positions
 
@@ -265,7 +265,7 @@ def _find(name: Hashable, names: list[Hashable], X: Any) -> int:
     if times:
         raise ValueError(f"{ARGUMENT}={name!r}: X has {times} columns of this name; must be one.")
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    columns = ", ".join(_show(column) for column in names[:SHOWN])
+    columns = ", ".join(brief_repr(column) for column in names[:SHOWN])
     raise ValueError(f"{ARGUMENT}={name!r}: is not among the columns of X: {columns}{rest}.")
 
 
@@ -303,9 +303,3 @@ def _polars_values(column: Any) -> np.ndarray:
 def is_polars_number(dtype: Any) -> bool:
     """Tell whether numpy has such numbers: it has no decimals, and no integers of 128 bits."""
     return bool(dtype.is_numeric() and not dtype.is_decimal() and str(dtype) not in ("Int128", "UInt128"))
-
-
-def _show(value: Any) -> str:
-    """Return the repr in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."

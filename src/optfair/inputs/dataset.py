@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.inputs.containers import take_rows
+from optfair.utils.seeds import as_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class Dataset:
         """
         if not 0 < share < 1:
             raise ValueError(f"share={share!r}: must be between 0 and 1, e.g. 0.6.")
-        order, cut = np.random.default_rng(random_state).permutation(len(self)), int(share * len(self))
+        order, cut = as_generator(random_state).permutation(len(self)), int(share * len(self))
         if not 0 < cut < len(self):
             raise ValueError(f"share={share!r}: leaves one part of {len(self)} people empty.")
         return self.take(order[:cut]), self.take(order[cut:])

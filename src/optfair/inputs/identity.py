@@ -7,10 +7,13 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from enum import Enum
 from itertools import chain, groupby, pairwise, repeat
-from numbers import Real
+from numbers import Number, Real
+from pathlib import PurePath
 from types import NoneType
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -27,6 +30,9 @@ PROBE_ROWS = 2_000  # evenly spaced rows that tell whether rows repeat
 _NUMBERS = (int, float, np.integer, np.floating, np.bool, NoneType)
 # Among these types equal values have equal bytes, so that each value needs to be encoded only once.
 _PLAIN = {str, int, float, bool, NoneType}
+# Types whose text is the same in every process.
+_STABLE_KEYS = (str, bytes, bytearray, Number, np.generic, datetime.date, datetime.time, datetime.timedelta, UUID, Enum,
+                PurePath, pd.Period, type(pd.NA), type(pd.NaT))  # fmt: skip
 
 
 def row_bytes(X: Any) -> Iterator[bytes]:
@@ -257,7 +263,18 @@ def key_bytes(key: Any) -> bytes:
         return b"i" + str(int(key)).encode()
     if isinstance(key, float):
         return b"f" + np.float64(key).astype("<f8").tobytes()
-    return b"s" + str(key).encode()
+    return b"s" + str(key).encode("utf-8", "surrogatepass")
+
+
+def first_unstable(keys: Iterable[Any]) -> Any:
+    """Return the first key whose text may differ from process to process (by an address or a hash seed), or None."""
+    for key in keys:
+        if type(key) in _PLAIN or isinstance(key, _STABLE_KEYS):
+            continue
+        stranger = first_unstable(key) if isinstance(key, (tuple, list)) else key
+        if stranger is not None:
+            return stranger
+    return None
 
 
 def duplicate_row_ids(X: Any) -> np.ndarray | None:

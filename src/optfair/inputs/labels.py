@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optfair.errors import brief_names, brief_repr
+from optfair.inputs.values import as_array, check_text, exact_column, object_array, refuse_equal_types, refuse_gradients
 from optfair.utils.checks import check_choice
 
 MISSING = "(missing)"
 MISSING_CHOICES = ("error", "group")
+LABEL_TYPES = "give classes as strings, integers or booleans"
+EVERYBODY = "overall"  # what tables call all groups together
 
 
 def encode_groups(
@@ -41,6 +45,7 @@ def encode_groups(
         )
     factors = [_name_missing(codes, labels) for codes, labels in factors]
     if len(factors) == 1:
+        _check_group_names(factors[0][1], name)
         return factors[0][0], pd.Index(factors[0][1], name=names[0], tupleize_cols=False)
     # Mixed-radix code of a combination: its order is the lexicographic order of the attributes.
     mixed = np.zeros(len(columns[0]), dtype=np.int64)
@@ -65,16 +70,17 @@ def encode_classes(
         raise ValueError(
             f"{name}: {int((codes < 0).sum())} of {len(codes)} rows are missing; drop them or fill them in."
         )
-    continuous = [label for label in labels if isinstance(label, float) and not label.is_integer()]
-    if continuous:
-        raise ValueError(
-            f"{name}: {continuous[0]!r} is not a class label (continuous values); give classes as strings, "
-            "integers or booleans."
-        )
+    refuse_continuous([label for label in labels if isinstance(label, float) and not label.is_integer()], name)
     if classes is None:
         return codes, pd.Index(labels, tupleize_cols=False)
     index = name_index(classes, "classes")
     return recode(codes, labels, index, name, "classes="), index
+
+
+def refuse_continuous(labels: Sequence[float], name: str) -> None:
+    """Refuse labels that are not whole numbers, if there are any."""
+    if labels:
+        raise ValueError(f"{name}: {labels[0]!r} is not a class label (continuous values); {LABEL_TYPES}.")
 
 
 def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name: str, among: str) -> np.ndarray:
@@ -86,7 +92,7 @@ def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name:
     place = {label: position for position, label in enumerate(index)}
     unknown = [label for label in labels if label not in place]
     if unknown:
-        raise ValueError(f"{name}: {unknown[0]!r} is not in {among}{index.tolist()!r}.")
+        raise ValueError(f"{name}: {brief_repr(unknown[0])} is not in {among}[{brief_names(index.tolist())}].")
     return np.array([place[label] for label in labels], dtype=np.intp)[codes]
 
 
@@ -97,7 +103,9 @@ def match_groups(
     if isinstance(sensitive_features, pd.DataFrame) and isinstance(groups, pd.MultiIndex):
         columns, fitted = list(sensitive_features.columns), list(groups.names)
         if columns != fitted and set(columns) != set(fitted):
-            raise ValueError(f"sensitive_features: has the columns {columns!r}; fit had {fitted!r}.")
+            raise ValueError(
+                f"sensitive_features: has the columns [{brief_names(columns)}]; fit had [{brief_names(fitted)}]."
+            )
         sensitive_features = sensitive_features[fitted]
     codes, names = encode_groups(sensitive_features, n, missing=missing)
     if unseen == "error":
@@ -109,15 +117,19 @@ def match_groups(
 def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:
     """Return names (`classes=`, `groups=`) as an index without repetitions."""
     if isinstance(names, (str, bytes, Set, Mapping)) or not isinstance(names, Iterable):
-        raise ValueError(f"{argument}={names!r}: must be a list of names.")
-    index = names if isinstance(names, pd.Index) else pd.Index([_plain(x) for x in names], tupleize_cols=False)
+        raise ValueError(f"{argument}={brief_repr(names)}: must be a list of names.")
+    labels = names if isinstance(names, pd.Index) else [_plain(x) for x in names]
+    check_text(labels, argument)
+    index = labels if isinstance(labels, pd.Index) else pd.Index(labels, tupleize_cols=False)
     if not all(isinstance(name, Hashable) for name in index):
-        raise ValueError(f"{argument}={index.tolist()!r}: must be hashable names, such as text or numbers.")
+        raise ValueError(f"{argument}={brief_repr(index.tolist())}: must be hashable names, such as text or numbers.")
     if len(index) == 0:
         raise ValueError(f"{argument}=[]: is empty; name each one once.")
     if not index.is_unique:
         duplicate = index[index.duplicated()].tolist()[0]
-        raise ValueError(f"{argument}: holds a name twice, {duplicate!r}, among {len(index)}; name each one once.")
+        raise ValueError(
+            f"{argument}: holds a name twice, {brief_repr(duplicate)}, among {len(index)}; name each one once."
+        )
     return index
 
 
@@ -126,12 +138,14 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if sample_weight is None:
         return None
     name = "sample_weight"
+    refuse_gradients(sample_weight, name)
     try:
-        if np.asarray(sample_weight).dtype.kind == "c":  # NumPy would drop the imaginary parts with a warning
-            raise TypeError("complex")
-        weights = np.asarray(sample_weight, dtype=float)
+        weights = np.asarray(sample_weight)
+        weights = weights if weights.dtype.kind == "c" else weights.astype(float, copy=False)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: must be numbers, one per row.") from None
+    if weights.dtype.kind == "c":
+        raise ValueError(f"{name}: holds complex numbers; must be real ones, one per row.")
     if weights.shape != (n,):
         raise ValueError(f"{name}: has shape {weights.shape}; must be ({n},), one number per row.")
     if not np.isfinite(weights).all():
@@ -162,7 +176,14 @@ def check_names(names: Sequence[Any] | pd.Index | None, size: int, argument: str
         raise ValueError(f"{argument}: {len(index)} names given, but Z has {size} of them.")
     if index.to_frame(index=False).isna().to_numpy().any():
         raise ValueError(f"{argument}: a name is missing (NaN or None); give every one a name.")
+    if argument == "groups":
+        _check_group_names(index, argument)
     return index
+
+
+def _check_group_names(names: Iterable[Hashable], argument: str) -> None:
+    if any(isinstance(name, str) and name == EVERYBODY for name in names):
+        raise ValueError(f"{argument}: a group is named {EVERYBODY!r}, as tables call everybody; give it another name.")
 
 
 def _columns(values: Any) -> tuple[list[Any], list[Hashable]]:
@@ -178,7 +199,7 @@ def _columns(values: Any) -> tuple[list[Any], list[Hashable]]:
         columns = [values.iloc[:, k] for k in range(values.shape[1])]
         names = list(values.columns)
     else:
-        array = _as_array(values)
+        array = as_array(values, name)
         if array.ndim not in (1, 2):
             raise ValueError(f"{name}: has {array.ndim} dimensions; must be 1-d, or 2-d with one column per attribute.")
         columns = [array] if array.ndim == 1 else list(array.T)
@@ -193,27 +214,9 @@ def _one_dimensional(values: Any, name: str) -> Any:
         raise ValueError(f"{name}: missing; give one label per row.")
     if isinstance(values, (pd.Series, pd.Index)):
         return values
-    array = _as_array(values)
+    array = as_array(values, name)
     if array.ndim != 1:
         raise ValueError(f"{name}: has shape {array.shape}; must be 1-d, one label per row.")
-    return array
-
-
-def _as_array(values: Any) -> np.ndarray:
-    # Lists as objects: np.asarray(["a", 1]) would turn the 1 into "1".
-    if not isinstance(values, (list, tuple)):
-        return np.asarray(values)
-    try:
-        return np.array(values, dtype=object)
-    except ValueError:  # ragged
-        return object_array(values)
-
-
-def object_array(values: Sequence[Any]) -> np.ndarray:
-    """Return (n,) objects: unlike np.array, tuples and lists stay single entries."""
-    array = np.empty(len(values), dtype=object)
-    for position, value in enumerate(values):
-        array[position] = value
     return array
 
 
@@ -223,11 +226,15 @@ def _plain(label: Any) -> Any:
 
 def _factorize(values: Any, name: str) -> tuple[np.ndarray, list[Any]]:
     """Return codes (−1 where missing) and distinct labels, sorted when they can be, else in the order of the rows."""
+    values = exact_column(values)
+    refuse_equal_types(values, name)
     try:
         codes, uniques = pd.factorize(values)
     except TypeError:
         raise ValueError(f"{name}: holds values that cannot be labels; use strings, numbers or booleans.") from None
-    labels = [_plain(label) for label in pd.Index(uniques, tupleize_cols=False).tolist()]
+    # As objects: pandas would store texts in a way that cannot hold all of them.
+    labels = [_plain(label) for label in pd.Index(uniques, dtype=object, tupleize_cols=False).tolist()]
+    check_text(labels, name)
     try:
         order = sorted(range(len(labels)), key=labels.__getitem__)
     except TypeError:
@@ -241,5 +248,9 @@ def _factorize(values: Any, name: str) -> tuple[np.ndarray, list[Any]]:
 def _name_missing(codes: np.ndarray, labels: list[Any]) -> tuple[np.ndarray, list[Any]]:
     if not (codes < 0).any():
         return codes, labels
-    labels = labels if MISSING in labels else [*labels, MISSING]
-    return np.where(codes < 0, labels.index(MISSING), codes), labels
+    if MISSING in labels:
+        raise ValueError(
+            f"sensitive_features: has a group named {MISSING!r} beside missing values, which missing='group' would "
+            "name the same; rename the group, or fill the missing values in."
+        )
+    return np.where(codes < 0, len(labels), codes), [*labels, MISSING]

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from optfair.errors import brief_repr, brief_text
 from optfair.inputs.clusters import count_cut, deal_clusters
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.training_data import TrainingData
+from optfair.utils.seeds import as_generator
 
 DEFAULT_FOLDS = 5
 Splits = list[tuple[np.ndarray, np.ndarray]]
@@ -29,6 +31,8 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"cv={cv!r}: must be at least 2 folds, a splitter, a list of splits, or 'prefit'.")
+        if cv > max(len(cell), DEFAULT_FOLDS):  # the default does for a handful of rows too
+            raise ValueError(f"cv={cv!r}: there are {len(cell)} rows, and a fold needs one; give fewer folds, e.g. 5.")
         if cluster is None:
             fold = content_folds(data.X, cell, int(cv))
         else:
@@ -46,7 +50,8 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
         parts = [(place[train], place[test]) for train, test in folds]
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
-            f"cv={cv!r}: must be a number of folds, a splitter, a list of splits, or 'prefit' ({error})."
+            f"cv={brief_repr(cv)}: must be a number of folds, a splitter, a list of splits, or 'prefit' "
+            f"({brief_text(error)})."
         ) from None
     splits = [(train[train >= 0], test[test >= 0]) for train, test in parts]
     splits = [(train, test) for train, test in splits if len(test)]
@@ -98,7 +103,7 @@ def split_held_out(data: TrainingData, share: float, seed: Any) -> tuple[np.ndar
 
 def held_out_rows(strata: np.ndarray, share: float, random_state: Any, cluster: np.ndarray | None = None) -> np.ndarray:
     """Return a mask, (n,), of a random ``share`` of the rows, the same of every stratum; clusters stay whole."""
-    n, rng = len(strata), np.random.default_rng(random_state)
+    n, rng = len(strata), as_generator(random_state)
     if cluster is not None:
         shuffled = rng.permutation(int(cluster.max()) + 1)[cluster]
         return np.asarray(deal_clusters(shuffled, strata, (1 - share, share)) == 1)

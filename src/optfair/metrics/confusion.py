@@ -219,6 +219,7 @@ def group_confusion(
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
     groups: Iterable[Hashable] | None = None,
+    missing: str = "error",
 ) -> GroupConfusion:
     """Count labelled data once, for all questions about it.
 
@@ -236,6 +237,8 @@ def group_confusion(
         Order of the classes; sorted by default, for labels those of ``y_true`` and ``prediction`` together.
     groups : sequence of group names, optional
         Order of the groups; may hold groups that have no rows here.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
 
     Returns
     -------
@@ -249,5 +252,5 @@ def group_confusion(
     >>> confusion.tensor.sum(axis=(1, 2)).tolist()
     [0.5, 0.5]
     """
-    counts = count_rows(y_true, prediction, sensitive_features, sample_weight, classes, groups)
+    counts = count_rows(y_true, prediction, sensitive_features, sample_weight, classes, groups, missing)
     return GroupConfusion(**{field.name: getattr(counts, field.name) for field in fields(counts)})

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optfair.errors import brief_names, brief_repr
 from optfair.inputs.alignment import check_same_rows
 from optfair.inputs.labels import (
     check_weights,
@@ -25,6 +26,7 @@ from optfair.inputs.labels import (
     object_array,
     recode,
 )
+from optfair.inputs.values import check_columns, several_types
 from optfair.utils.checks import ROW_SUM_SLACK
 
 
@@ -65,6 +67,7 @@ def count_rows(
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
     groups: Iterable[Hashable] | None = None,
+    missing: str = "error",
 ) -> ConfusionCounts:
     """Read and count labelled rows; see `optfair.metrics.group_confusion`."""
     n = check_same_rows(
@@ -73,11 +76,15 @@ def count_rows(
         sensitive_features=sensitive_features,
         sample_weight=sample_weight,
     )
-    group, group_names = encode_groups(sensitive_features, n)
+    group, group_names = encode_groups(sensitive_features, n, missing=missing)
     if groups is not None:
         index = name_index(groups, "groups")
         group, group_names = recode(group, list(group_names), index, "sensitive_features", "groups="), index
     true, true_names = encode_classes(y_true, classes)
+    if classes is None and (types := several_types(true_names)):
+        raise ValueError(
+            f"y_true: holds labels of several types, {types}, without an order; use one, or give classes=."
+        )
     weights = check_weights(sample_weight, n)
     label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
     if len(names) != len(true_names) or list(names) != list(true_names):
@@ -104,7 +111,8 @@ def count_codes(
     A, m = len(groups), len(classes)
     cell = group * m + true
     weighted_cells = cell if weights is None else cell[weights > 0]
-    w = np.ones(len(cell)) if weights is None else weights
+    # Powers of two change no digit of the shares, and the squares of very large or small weights stay finite.
+    w = np.ones(len(cell)) if weights is None else np.ldexp(weights, -int(np.frexp(weights.max())[1]))
     labels = prediction.ndim == 1
     if labels:
         first, second = (np.bincount(cell * m + prediction, x, A * m * m) for x in (w, w * w))
@@ -135,9 +143,10 @@ def read_prediction(
         try:
             union = sorted(union)
         except TypeError:
+            stranger = next(label for label in labels if several_types([classes.tolist()[0], label]))
             raise ValueError(
-                f"prediction: its labels, such as {labels.tolist()[0]!r}, are of another type than those of "
-                f"y_true, such as {classes.tolist()[0]!r}; use the same labels, or give classes=."
+                f"prediction: its labels, such as {brief_repr(stranger)}, are of another type than those of "
+                f"y_true, such as {brief_repr(classes.tolist()[0])}; use the same labels, or give classes=."
             ) from None
         index = pd.Index(union, tupleize_cols=False)
         return recode(codes, list(labels), index, "prediction", "classes="), None, index
@@ -147,19 +156,16 @@ def read_prediction(
 
 def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
     """Return probabilities (n, m) whose rows sum to one."""
-    columns = list(prediction.columns) if isinstance(prediction, pd.DataFrame) else None
-    names = classes.tolist()
-    if columns is not None and columns != names and set(columns) == set(names):
-        raise ValueError(f"prediction: columns {columns!r} are not in the order of classes={names!r}; reorder them.")
     try:
         h = np.asarray(prediction, dtype=float)
     except (TypeError, ValueError):
         raise ValueError("prediction: a 2-d prediction must hold probabilities, one column per class.") from None
     if h.shape[1] != len(classes):
         raise ValueError(
-            f"prediction: has {h.shape[1]} columns for {len(classes)} classes {names!r}; needs one per class "
-            "(name them all with classes=)."
+            f"prediction: has {h.shape[1]} columns for {len(classes)} classes, {brief_names(classes)}; needs one per "
+            "class (name them all with classes=)."
         )
+    check_columns(prediction, classes, "prediction")
     if not np.isfinite(h).all():
         raise ValueError(f"prediction: {int((~np.isfinite(h)).any(1).sum())} rows hold NaN or infinite values.")
     total = h.sum(1)

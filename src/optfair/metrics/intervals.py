@@ -32,6 +32,7 @@ from optfair.metrics.gaps import gap_table
 from optfair.metrics.influence import rate_influence, row_variances
 from optfair.metrics.null_model import Cells, nulls_of, pooled_cells, size_noise, smoothed_cells, tensor_noise
 from optfair.utils.checks import check_integer, check_number
+from optfair.utils.seeds import as_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ def fair_quantile(
 ) -> float:
     """Return the noise floor: the ``level`` quantile of max_k |D_k| when every group has the overall rates."""
     check_replicates(level, n_replicates)
-    largest, _ = _null_maxima(counts, rows, np.ones(len(rows)), n_replicates, np.random.default_rng(random_state))
+    largest, _ = _null_maxima(counts, rows, np.ones(len(rows)), n_replicates, as_generator(random_state))
     return min(float(np.quantile(largest, level)), 1.0)  # the Gaussian of a tiny cell knows no bounds
 
 
@@ -130,7 +131,7 @@ def margins(counts: ConfusionCounts, rows: RowSet, level: float, n_replicates: i
 
     Rows that speak of no criterion have no null, and the standard error of the observed rates alone.
     """
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     cells = smoothed_cells(counts)
     influence = rate_influence(rows, cells.mean * counts.prior[..., None])
     between = size_noise(cells, counts, influence)

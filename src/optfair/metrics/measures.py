@@ -23,6 +23,7 @@ def violation(
     attributes: Attributes | None = None,
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
+    missing: str = "error",
 ) -> float:
     """Measure the largest gap between a group's rate and the reference: ``max_k |D_k|``.
 
@@ -46,6 +47,8 @@ def violation(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
 
     Returns
     -------
@@ -62,8 +65,9 @@ def violation(
     0.033
     """
     confusion = group_confusion(
-        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes
-    )
+        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
+        missing=missing,
+    )  # fmt: skip
     return confusion.violation(criterion, reference=reference, outcomes=outcomes, attributes=attributes)
 
 
@@ -78,6 +82,7 @@ def gaps(
     attributes: Attributes | None = None,
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
+    missing: str = "error",
 ) -> pd.DataFrame:
     """List every gap with the people behind it and its standard error.
 
@@ -101,6 +106,8 @@ def gaps(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
 
     Returns
     -------
@@ -119,8 +126,9 @@ def gaps(
     ['criterion', 'group', 'against', 'given', 'outcome', 'value', 'n', 'se']
     """
     confusion = group_confusion(
-        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes
-    )
+        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
+        missing=missing,
+    )  # fmt: skip
     return confusion.gaps(criterion, reference=reference, outcomes=outcomes, attributes=attributes)
 
 
@@ -131,6 +139,7 @@ def group_rates(
     sensitive_features: Any,
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
+    missing: str = "error",
 ) -> pd.DataFrame:
     """List the rates of each group and of everybody.
 
@@ -146,6 +155,8 @@ def group_rates(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
 
     Returns
     -------
@@ -163,8 +174,9 @@ def group_rates(
     {'conditional': 27, 'selection': 9, 'accuracy': 3}
     """
     confusion = group_confusion(
-        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes
-    )
+        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
+        missing=missing,
+    )  # fmt: skip
     return confusion.group_rates()
 
 
@@ -179,6 +191,7 @@ def noise_floor(
     attributes: Attributes | None = None,
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
+    missing: str = "error",
     level: float = 0.95,
     n_replicates: int = 1000,
     random_state: Any = 0,
@@ -207,6 +220,8 @@ def noise_floor(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
     level : float, default 0.95
         Probability of the floor: a fair rule stays below it that often.
     n_replicates : int, default 1000
@@ -229,8 +244,9 @@ def noise_floor(
     0.04
     """
     confusion = group_confusion(
-        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes
-    )
+        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
+        missing=missing,
+    )  # fmt: skip
     return confusion.noise_floor(
         criterion, reference=reference, outcomes=outcomes, attributes=attributes, level=level,
         n_replicates=n_replicates, random_state=random_state,
@@ -248,6 +264,7 @@ def violation_interval(
     attributes: Attributes | None = None,
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
+    missing: str = "error",
     level: float = 0.95,
     n_replicates: int = 1000,
     random_state: Any = 0,
@@ -279,6 +296,8 @@ def violation_interval(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
     level : float, default 0.95
         Probability of the interval.
     n_replicates : int, default 1000
@@ -302,8 +321,9 @@ def violation_interval(
     True
     """
     confusion = group_confusion(
-        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes
-    )
+        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
+        missing=missing,
+    )  # fmt: skip
     return confusion.violation_interval(
         criterion, reference=reference, outcomes=outcomes, attributes=attributes, level=level,
         n_replicates=n_replicates, random_state=random_state,

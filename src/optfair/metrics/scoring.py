@@ -20,6 +20,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.containers import read_groups
+from optfair.inputs.values import exact_column
 from optfair.metrics.gaps import Attributes
 from optfair.metrics.measures import violation
 from optfair.utils.checks import check_choice
@@ -47,6 +48,8 @@ class ViolationScorer(BaseEstimator):
         come as an argument, or the estimator says where they are.
     method : {"predict", "predict_proba"}, default "predict"
         Measure the predictions as delivered, or the randomised rule behind them, which has less noise.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
 
     Examples
     --------
@@ -71,6 +74,7 @@ class ViolationScorer(BaseEstimator):
         attributes: Attributes | None = None,
         sensitive_features: Any = None,
         method: str = "predict",
+        missing: str = "error",
     ) -> None:
         self.criterion = criterion
         self.reference = reference
@@ -78,6 +82,7 @@ class ViolationScorer(BaseEstimator):
         self.attributes = attributes
         self.sensitive_features = sensitive_features
         self.method = method
+        self.missing = missing
 
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -135,6 +140,7 @@ class ViolationScorer(BaseEstimator):
             attributes=self.attributes,
             sample_weight=sample_weight,
             classes=classes,
+            missing=self.missing,
         )
 
     def _groups(self, estimator: Any, X: Any) -> Any:
@@ -203,7 +209,8 @@ def _prediction(
     if fitted_classes is None:
         return prediction, None
     classes = np.asarray(fitted_classes).tolist()
-    columns = [np.ravel(y)] if soft else [np.ravel(y), prediction]
+    true = np.ravel(exact_column(y))
+    columns = [true] if soft else [true, prediction]
     labels = dict.fromkeys(label for column in columns for label in pd.Series(column).dropna().unique().tolist())
     unseen = [label for label in labels if label not in classes]
     if soft and unseen:  # classes that training did not have are never predicted

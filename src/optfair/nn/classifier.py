@@ -12,6 +12,7 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from optfair.errors import brief_repr
 from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.labels import check_weights
 from optfair.nn.batches import RowSource
@@ -248,8 +249,8 @@ class TorchClassifier(ClassifierMixin, NetworkPredictor):
         fresh = not hasattr(self, "module_")
         if not fresh and classes is not None and list(classes) != list(self.classes_):
             raise ValueError(
-                f"classes={list(classes)!r}: are not those of the first call, {self.classes_.tolist()!r}; give the "
-                "same, or none."
+                f"classes={brief_repr(list(classes))}: are not those of the first call, "
+                f"{brief_repr(self.classes_.tolist())}; give the same, or none."
             )
         rows, labels = self._labelled_rows(X, y, sample_weight, classes if fresh else self.classes_, fresh)
         self._train(rows, labels, settings, 1, fresh)

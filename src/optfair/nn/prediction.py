@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optfair.inputs.containers import is_dataset
+from optfair.inputs.values import refuse_gradients
 from optfair.nn.batches import ArrayRows, DatasetRows, RowSource, split_in_blocks
 from optfair.nn.serialization import SerializableTraining
 from optfair.nn.settings import DTYPES, check_settings, find_device
@@ -71,6 +72,7 @@ class NetworkPredictor(SerializableTraining):
                 self.n_features_in_ = rows.shape[0] if rows.shape else 1
                 self.__dict__.pop("feature_names_in_", None)
         else:
+            refuse_gradients(X, "X")
             if sparse.issparse(X):
                 raise TypeError(
                     "X: is a sparse matrix; networks need dense rows: give X.toarray(), or sparse_output=False to the "

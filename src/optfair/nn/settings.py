@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from optfair.errors import brief_repr
 from optfair.nn.nets import MODULES
 from optfair.nn.optimizers import OptimizerSettings
 from optfair.utils.checks import check_choice, check_integer, check_number, is_integer
@@ -24,7 +25,7 @@ def check_settings(model: Any) -> OptimizerSettings:
     check_choice("dtype", model.dtype, tuple(DTYPES))
     widths = model.hidden
     if isinstance(widths, str) or not np.iterable(widths) or not all(is_integer(width, 1) for width in widths):
-        raise ValueError(f"hidden={widths!r}: must be a list of widths, each an integer >= 1.")
+        raise ValueError(f"hidden={brief_repr(widths)}: must be a list of widths, each an integer >= 1.")
     for name, least in {"epochs": 1, "patience": 1, "num_workers": 0}.items():
         check_integer(name, getattr(model, name), least)
     if model.batch_size is not None:

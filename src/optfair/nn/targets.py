@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite
 
 from optfair.inputs.containers import is_dataset, read_dataset_labels
 from optfair.inputs.labels import encode_classes, object_array
+from optfair.inputs.reading import check_labels
 
 
 def read_y(X: Any, y: Any) -> np.ndarray:
@@ -20,11 +18,7 @@ def read_y(X: Any, y: Any) -> np.ndarray:
             raise ValueError("TorchClassifier requires y to be passed, but the target y is None; give one label a row.")
         y = object_array(read_dataset_labels(X)[0])
         y = np.array(y.tolist()) if len({type(label) for label in y}) == 1 else y
-    labels = column_or_1d(y, warn=True)
-    if labels.dtype.kind in "fc":
-        assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return labels
+    return check_labels(y, "TorchClassifier")
 
 
 def encode_labels(labels: np.ndarray, weight: np.ndarray | None, classes: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -74,9 +74,7 @@ def calibrate_blind(
     """
     everybody, P = np.arange(len(Z)), Z.sum(axis=1)
     with one_blas_thread():  # small matrices between passes: threads would cost more than they give
-        groups = [
-            fit_factor(Q, a, np.flatnonzero(y == i), weight, splits, seed) for i, Q in enumerate(group_shares(Z))
-        ]
+        groups = [fit_factor(Q, a, np.flatnonzero(y == i), weight, splits, seed) for i, Q in enumerate(group_shares(Z))]
         classes, P = (None, P) if keep_classes else fit_factor(P, y, everybody, weight, splits, seed)
     calibration = BlindCalibration(classes, tuple(scaling for scaling, _ in groups))
     return calibration, join_factors(P, [shares for _, shares in groups])

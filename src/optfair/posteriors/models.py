@@ -7,7 +7,8 @@ given A   z[a, i] = 1[a = A(x)] · P(Y=i | x)            where x holds the group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from optfair.inputs.containers import is_dataset
+from optfair.inputs.features import check_numbers
 from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.seeds import short_seed
 
@@ -34,6 +36,7 @@ def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
     if is_dataset(X):
         raise ValueError(f"{argument}=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
     refuse_text_columns(X, argument, "logistic regression")
+    check_numbers(X, argument, "logistic regression")
     return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
 
 
@@ -115,7 +118,8 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
     if (target == target[0]).all():
         return DummyClassifier().fit(np.zeros((len(target), 1)), target)
     arguments = {} if weight is None else weight_arguments(estimator, weight)
-    with config_context(enable_metadata_routing=False):  # weights are handed to the steps by name
+    # Weights are handed to the steps by name.
+    with config_context(enable_metadata_routing=False), name_the_model(estimator, "fitted to"):
         model = (clone(estimator) if seed is None else with_seeds(estimator, seed)).fit(X, target, **arguments)
     classes = getattr(model, "classes_", None)
     if classes is not None and not np.array_equal(np.sort(classes), np.unique(target)):
@@ -123,6 +127,16 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
             f"estimator: {type(model).__name__} knows other classes than it was fitted to; is a part frozen?"
         )
     return model
+
+
+@contextmanager
+def name_the_model(model: Any, action: str, argument: str = "estimator") -> Iterator[None]:
+    """Add to the error of a model, whose type and words stay as they are, a note that says whose it is."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{argument}: this is the message of {type(model).__name__}, when it was {action} X as given.")
+        raise
 
 
 def probability_function(model: Any, argument: str = "estimator") -> Callable[[Any], Any]:
@@ -138,7 +152,9 @@ def probability_function(model: Any, argument: str = "estimator") -> Callable[[A
 
 def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:
     """Return (n, k) probabilities of a model with ``predict_proba``, or of a plain function of X."""
-    P = np.asarray(probability_function(model, argument)(X), dtype=np.float64)
+    function = probability_function(model, argument)
+    with name_the_model(model, "asked about", argument):
+        P = np.asarray(function(X), dtype=np.float64)
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if P.ndim != 2 or len(P) != n:
         raise ValueError(f"{argument}: its probabilities have shape {P.shape}; expected ({n}, n_classes).")

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
-from optfair.errors import warn
+from optfair.errors import brief_repr, warn
 from optfair.inputs.containers import take_rows
 from optfair.inputs.splits import Splits, make_splits
 from optfair.inputs.training_data import TrainingData
@@ -113,7 +113,9 @@ def make_recipe(
     check_choice("posterior", posterior, POSTERIORS)
     shape = len(data.groups), len(data.classes)
     if group_estimator is not None and (not hasattr(group_estimator, "fit") or isinstance(group_estimator, type)):
-        raise ValueError(f"group_estimator={group_estimator!r}: must be a classifier; it is fitted to the groups.")
+        raise ValueError(
+            f"group_estimator={brief_repr(group_estimator)}: must be a classifier; it is fitted to the groups."
+        )
     if is_fitted_model(estimator, cv):
         if estimator is None:
             raise ValueError("estimator=None: cv='prefit' needs a fitted model.")
@@ -126,7 +128,9 @@ def make_recipe(
     else:
         estimator = default_estimator(data.X) if estimator is None else estimator
         if not hasattr(estimator, "fit") or isinstance(estimator, type):
-            raise ValueError(f"estimator={estimator!r}: must be a classifier, or a function that gives probabilities.")
+            raise ValueError(
+                f"estimator={brief_repr(estimator)}: must be a classifier, or a function that gives probabilities."
+            )
         group_estimator = estimator if group_estimator is None else group_estimator
         kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
         recipe = PosteriorRecipe(kind, estimator, group_estimator, None, shape, seed)

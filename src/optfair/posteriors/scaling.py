@@ -59,7 +59,7 @@ def fit_scaling(
         index, w = _sample(target, w, FIT_ROWS, rng)
         Z, target = Z[index], target[index]
     F = np.column_stack([np.ones(len(Z)), _logs(Z, cells)])
-    theta = np.eye(len(cells), F.shape[1], 1)  # (b, Bᵀ), (k, k + 1): as many rows as cells
+    theta = np.eye(len(cells), len(cells) + 1, 1)  # (b, Bᵀ), (k, k + 1): as many rows as cells
     if len(F) > 2 * SKETCH_ROWS:
         index, sample_weight = _sample(target, w, SKETCH_ROWS, rng)
         theta = _minimise(F[index], target[index], sample_weight, ridge / n_people, theta)
@@ -89,7 +89,7 @@ def _minimise(F: np.ndarray, target: np.ndarray, w: np.ndarray, strength: float,
     f = (1, log z), θ: (k, k + 1). By L-BFGS in the variable u, θ = start + R u, with R Rᵀ about the inverse of the
     Hessian at the start.
     """
-    shape, identity = start.shape, np.eye(*start.shape, 1)
+    shape, identity = start.shape, np.eye(len(start), len(start) + 1, 1)
     ridge = strength * (np.arange(shape[1]) > 0)  # slopes are shrunk to the identity, intercepts are not
     R = _inverse_root(F, w, ridge, start)
 
@@ -128,7 +128,7 @@ def _inverse_root(F: np.ndarray, w: np.ndarray, ridge: np.ndarray, theta: np.nda
     step = max(len(F) // HESSIAN_ROWS, 1)
     F, w = F[::step], w[::step]
     h = special.softmax(theta @ F.T, axis=0)
-    k, q = theta.shape  # q = k + 1
+    k, q = theta.shape
     if k <= FULL_HESSIAN_CELLS:
         H = block_hessian(F, h, 1.0, w).reshape(q, k, q, k).transpose(1, 0, 3, 2).reshape(1, k * q, -1)
     else:

@@ -8,14 +8,16 @@ argmax  : the likeliest class.      sampled : drawn anew with ``random_state``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from optfair.inputs.identity import key_bytes
+from optfair.errors import brief_repr
+from optfair.inputs.identity import first_unstable, key_bytes
 from optfair.utils.checks import check_choice
+from optfair.utils.seeds import as_generator
 
 DECISIONS = ("hashed", "argmax", "sampled")
 TIE = 1e-12  # probabilities this close are equal up to rounding, which depends on the batch
@@ -70,7 +72,7 @@ def decide(
     if decision == "argmax":
         return first_best(h.T)
     if decision == "sampled":
-        return choose(h, np.random.default_rng(random_state).random(len(h)))
+        return choose(h, as_generator(random_state).random(len(h)))
     codes = h.argmax(axis=1)
     undecided = np.flatnonzero(h.max(axis=1) < 1.0)
     if len(undecided):
@@ -85,15 +87,20 @@ def decide(
 
 
 def check_keys(keys: Any, n: int) -> list[Any] | None:
-    """Return keys as a list of n; None passes."""
+    """Return keys as a list of n, each of a type that reads the same in every process; None passes."""
     if keys is None:
         return None
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        raise ValueError(f"keys={keys!r}: must be a list with one key per row.")
+    if isinstance(keys, (str, bytes, Mapping, Set)) or not isinstance(keys, Iterable) or getattr(keys, "ndim", 1) == 0:
+        raise ValueError(f"keys={brief_repr(keys)}: must be a list with one key per row.")
     entries = keys.tolist() if hasattr(keys, "tolist") else list(keys)
     if len(entries) != n:
         raise ValueError(f"keys: {len(entries)} given for {n} rows; give one key per row.")
     entries = [tuple(key) if isinstance(key, list) else key for key in entries]
+    if (stranger := first_unstable(entries)) is not None:
+        raise ValueError(
+            f"keys: {brief_repr(stranger)} is of type {type(stranger).__name__}, whose text may differ in another "
+            "process; use text, numbers, dates, UUIDs, or tuples of these."
+        )
     missing = sum(key is None or key is pd.NA or key != key for key in entries)
     if missing:
         raise ValueError(f"keys: {missing} of {n} are missing (None or NaN); every person needs one.")

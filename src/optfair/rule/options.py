@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from optfair.errors import brief_repr
 from optfair.utils.checks import as_numbers, check_choice, check_integer, check_number
 
 
@@ -28,7 +29,7 @@ class Options:
         if not self.automatic or self.temperature != "auto":
             tau = as_numbers(self.temperature)
             if tau is None or not (np.isfinite(tau).all() and (tau > 0).all()):
-                raise ValueError(f"temperature={self.temperature!r}: must be 'auto' or positive numbers.")
+                raise ValueError(f"temperature={brief_repr(self.temperature)}: must be 'auto' or positive numbers.")
         check_number("gap", self.gap, "(0, inf)")
         if self.max_multiplier is not None:
             check_number("max_multiplier", self.max_multiplier, "(0, inf)")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from optfair.constraints import AnyConstraint, RowSet, compile_rows
@@ -19,6 +20,7 @@ from optfair.constraints.rows import ROUNDING, centre
 from optfair.dual.measure import Block, Measure
 from optfair.dual.posterior import Posterior
 from optfair.dual.settings import DRIVER
+from optfair.inputs.values import check_columns
 from optfair.rule.options import Options
 from optfair.utils.checks import as_numbers
 
@@ -68,6 +70,12 @@ def make_utility(costs: Any, A: int, m: int) -> Utility:
     return Utility((R.max() - R) / scale, scale, float(R.max()), from_costs=True)
 
 
+def check_cost_names(costs: Any, classes: pd.Index) -> None:
+    """Refuse a data frame of costs whose rows or columns are not the classes in their order."""
+    for axis in ("index", "columns"):
+        check_columns(costs, classes, "costs", axis)
+
+
 @dataclass(frozen=True, eq=False)
 class FairProblem:
     """One posterior and its rows, with the utility to maximise and the options of the solver.
@@ -98,6 +106,7 @@ class FairProblem:
                 f"max_multiplier={cap!r}: must be a number >= {least:.3g}; below, no rule differs from the "
                 "unconstrained one, which tolerance=1 gives."
             )
+        check_cost_names(costs, posterior.classes)
         parts = compile_problem(posterior, constraints)
         posterior, sample = _precise(posterior, parts[0]).with_sample(options.seed)
         return cls(posterior, sample, utility, options, *parts)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from optfair.dual.posterior import as_rows, check_offset, check_rows, check_values
 from optfair.inputs.identity import posterior_bytes
+from optfair.inputs.values import check_columns
 from optfair.rule import decisions, file
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
@@ -114,6 +115,7 @@ class FairRule:
         True
         """
         Z = check_rows(Z, self.shape)
+        check_columns(offset, self.classes, "offset")
         offset = check_offset(offset, len(Z), len(self.classes))
         h = np.empty((len(Z), len(self.classes)))
 

@@ -17,7 +17,7 @@ from optfair.constraints import AnyConstraint, Constraint, RowSet, as_constraint
 from optfair.constraints.criteria import CRITERIA
 from optfair.constraints.rows import accuracy
 from optfair.dual.posterior import check_posterior
-from optfair.errors import warn_empty
+from optfair.errors import brief_repr, warn_empty
 from optfair.metrics.counts import ConfusionCounts, count_rows
 from optfair.metrics.gaps import gap_rows, largest_gap
 from optfair.metrics.intervals import fair_quantile
@@ -177,13 +177,14 @@ def _check_tolerances(tolerances: int | Sequence[float], end: float) -> list[flo
     """Return descending tolerances that begin at the right-hand end."""
     if isinstance(tolerances, (int, np.integer)) and not isinstance(tolerances, bool):
         if tolerances < 2:
-            raise ValueError(f"tolerances={tolerances!r}: must be at least 2, or a list of tolerances.")
+            raise ValueError(f"tolerances={brief_repr(tolerances)}: must be at least 2, or a list of tolerances.")
         steps = np.arange(int(tolerances), 0, -1) / int(tolerances)
         return (end * steps**2).tolist() if end > 0 else [0.0]
     path = as_numbers(tolerances)
     if path is None or path.ndim != 1 or len(path) == 0 or not ((path >= 0) & (path <= 1)).all():
         hint = share_hint(float(path.max())) if path is not None and path.ndim == 1 and len(path) else ""
-        raise ValueError(f"tolerances={tolerances!r}: must be an integer or a list of numbers in [0, 1]{hint or '.'}")
+        given = brief_repr(tolerances)
+        raise ValueError(f"tolerances={given}: must be an integer or a list of numbers in [0, 1]{hint or '.'}")
     return np.unique(path)[::-1].tolist()
 
 
@@ -225,7 +226,8 @@ class FrontierScorer:
     def _counts(self, prediction: Any) -> tuple[ConfusionCounts, RowSet]:
         """Return the counts of predictions, classes (n,) or probabilities (n, m), and the rows of the criteria."""
         measure = self.problem.posterior
-        counts = count_rows(self.y, prediction, self.a, self.weight, measure.classes, measure.groups)
+        # A missing group is one of the groups, or a stranger to them that is named as such.
+        counts = count_rows(self.y, prediction, self.a, self.weight, measure.classes, measure.groups, "group")
         return counts, gap_rows(counts, self.criteria)
 
     def _value(self, counts: ConfusionCounts) -> float:

@@ -122,7 +122,7 @@ class Distribution:
         conditional = softmax((x @ self.slopes)[:, None, :] + self.intercepts, axis=2)
         if sensitive_features is None:
             return self.group_posterior(x)[:, :, None] * conditional
-        codes, names = encode_groups(sensitive_features, len(x))
+        codes, names = encode_groups(sensitive_features, len(x), missing="group")  # a group that no world has
         groups = pd.Index(self.group_names)
         codes = recode(codes, list(names), groups, "sensitive_features", "the groups of this world: ")
         return np.eye(len(groups))[codes][:, :, None] * conditional

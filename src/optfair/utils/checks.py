@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from optfair.errors import brief_repr
+
 ROW_SUM_SLACK = 1e-3  # how far a row of probabilities may be from summing to one: those of float16 models are
 
 
 def check_choice(name: str, value: object, choices: Sequence[str], otherwise: str = "") -> str:
     """Return ``value`` if it is one of the words in ``choices``; ``otherwise`` ends the message of the error."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, choices))}{otherwise}.")
+        raise ValueError(f"{name}={brief_repr(value)}: must be one of {', '.join(map(repr, choices))}{otherwise}.")
     return value
 
 
@@ -26,8 +28,17 @@ def is_integer(value: object, minimum: int) -> bool:
 def check_integer(name: str, value: Any, minimum: int, otherwise: str = "") -> int:
     """Return ``value`` as an int of at least ``minimum``."""
     if not is_integer(value, minimum):
-        raise ValueError(f"{name}={value!r}: must be an integer >= {minimum}{otherwise}.")
+        raise ValueError(f"{name}={brief_repr(value)}: must be an integer >= {minimum}{otherwise}.")
     return int(value)
+
+
+def check_n_jobs(n_jobs: Any) -> int | None:
+    """Return the number of jobs: None, a positive integer, or a negative one, which counts back from all cores."""
+    if n_jobs is None:
+        return None
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise ValueError(f"n_jobs={brief_repr(n_jobs)}: must be None, -1 (all cores) or a positive integer.")
+    return int(n_jobs)
 
 
 def is_number(value: object) -> bool:
@@ -49,7 +60,8 @@ def check_number(name: str, value: Any, interval: str, otherwise: str = "") -> f
         if above and below:
             return number
     rule = {"(0, inf)": "a positive number", "[0, inf)": "a number >= 0"}.get(interval, f"a number in {interval}")
-    raise ValueError(f"{name}={value!r}: must be {rule}{otherwise}{'' if otherwise.endswith('?') else '.'}")
+    ending = otherwise if otherwise.endswith("?") else f"{otherwise}."
+    raise ValueError(f"{name}={brief_repr(value)}: must be {rule}{ending}")
 
 
 def share_hint(value: Any) -> str:

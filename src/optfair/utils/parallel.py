@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from optfair.errors import brief_repr
+
 Result = TypeVar("Result")
 
 # Rows of a block: long enough for vector operations, short enough for the cache (16 k to 32 k rows of 25 are flat,
@@ -34,7 +36,7 @@ def n_threads(n_jobs: int | None) -> int:
     if n_jobs is None or n_jobs == -1:
         return cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs!r}: must be None, -1 or a positive integer.")
+        raise ValueError(f"n_jobs={brief_repr(n_jobs)}: must be None, -1 or a positive integer.")
     return int(n_jobs)
 
 

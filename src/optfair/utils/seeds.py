@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from optfair.errors import brief_repr
+
 DRAWN_SEEDS = 2**31 - 1  # seeds drawn from a generator fit into 31 bits, which every library accepts
 
 
@@ -31,7 +33,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def _seed_error(random_state: Any) -> ValueError:
-    return ValueError(f"random_state={random_state!r}: must be None, an integer >= 0, or a NumPy generator.")
+    return ValueError(f"random_state={brief_repr(random_state)}: must be None, an integer >= 0, or a NumPy generator.")
 
 
 def fresh_seed() -> int:

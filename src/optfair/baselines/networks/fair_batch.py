@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from optfair.baselines.networks.network import LabelTensors, NetworkBaseline
+from optfair.errors import brief_names, brief_repr
 from optfair.inputs.training_data import TrainingData
 from optfair.nn.batches import RowSource, rows_per_block, split_in_blocks
 from optfair.nn.training import TrainingObjective
@@ -272,7 +273,7 @@ class FairBatch(NetworkBaseline):
         if self.stop_below is not None:
             check_number("stop_below", self.stop_below, "[0, inf)")
         if self.targets is not None and (isinstance(self.targets, str) or not np.iterable(self.targets)):
-            raise ValueError(f"targets={self.targets!r}: must be a list of classes, or None for all.")
+            raise ValueError(f"targets={brief_repr(self.targets)}: must be a list of classes, or None for all.")
 
     def _compared_classes(self, data: TrainingData) -> list[int]:
         """Return the codes of the classes c."""
@@ -282,7 +283,10 @@ class FairBatch(NetworkBaseline):
         targets = list(self.targets)
         unknown = [name for name in targets if name not in names]
         if unknown or not targets:
-            raise ValueError(f"targets={self.targets!r}: must be some of the classes {names!r}, or None for all.")
+            raise ValueError(
+                f"targets={brief_repr(self.targets)}: must be some of the classes [{brief_names(names)}], or None for "
+                "all."
+            )
         return sorted({names.index(name) for name in targets})
 
     def _objective(

@@ -15,8 +15,10 @@ from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from optfair.baselines.base import Baseline
+from optfair.errors import brief_repr
 from optfair.inprocessing.learners import SoftTargets, make_learner, split_pipeline, trainable_clone
 from optfair.inputs.containers import is_dataset
+from optfair.inputs.features import check_numbers
 from optfair.inputs.training_data import TrainingData
 from optfair.nn.classifier import TorchClassifier
 from optfair.nn.fitting import ObjectiveFactory
@@ -44,6 +46,7 @@ def check_table(X: Any, argument: str) -> None:
     if is_dataset(X) or getattr(X, "ndim", 2) > 2:
         raise ValueError(f"{argument}=None: the default network reads tables; use an optfair.nn.TorchClassifier.")
     refuse_text_columns(X, argument, "network")
+    check_numbers(X, argument, "network")
 
 
 def network_learner(estimator: Any, data: TrainingData, seed: int, argument: str = "estimator") -> SoftTargets:
@@ -52,8 +55,9 @@ def network_learner(estimator: Any, data: TrainingData, seed: int, argument: str
         raise TypeError("X: is a sparse matrix; networks need dense rows: give X.toarray().")
     if not isinstance(split_pipeline(estimator)[1], TorchClassifier):
         raise ValueError(
-            f"{argument}={estimator!r}: must be an optfair.nn.TorchClassifier, alone or at the end of a Pipeline: its "
-            "training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: module)."
+            f"{argument}={brief_repr(estimator)}: must be an optfair.nn.TorchClassifier, alone or at the end of a "
+            "Pipeline: its training is changed; it takes a module of your own as TorchClassifier(lambda shape, m: "
+            "module)."
         )
     learner = make_learner(trainable_clone(estimator, seed, argument=argument), data, None, seed, 1, "error")
     assert isinstance(learner, SoftTargets)
@@ -140,6 +144,7 @@ class NetworkBaseline(NetworkModel):
     transformer_ : fitted transformers, or None. network_ : TorchClassifier, fitted. classes_, groups_ : names.
     """
 
+    _default_model = "network"
     network_settings: ClassVar[dict[str, Any]] = {}  # of the default network, where the method needs others
 
     def _objective(
