@@ -259,8 +259,8 @@ def _parquet_error(file: Path, error: Exception) -> InputError:
 
 def _select(file: Path, columns: Sequence[str] | None, header: Sequence[str]) -> list[str]:
     """Return the columns to read, after checking that they exist."""
-    known = set(header)
-    absent = [name for name in columns or () if name not in known]
+    names = set(header)
+    absent = [name for name in columns or () if name not in names]
     if absent:
         raise InputError(f"{file}: has no column {join_names(absent)}; it has {join_names(header)}.")
     return list(header if columns is None else columns)

@@ -138,9 +138,9 @@ def _precise(posterior: Measure, rows: RowSet) -> Measure:
 
     The solver would look for digits that are not there, pass after pass: half a minute for fifteen rows.
     """
-    narrow = (rows.upper - rows.lower).min(initial=np.inf) < 2 * DRIVER.least_residual_single
-    few = posterior.n * posterior.n_cells <= FEW_NUMBERS
-    if narrow and few and isinstance(posterior, Posterior) and posterior.dtype == np.float32:
+    is_narrow = (rows.upper - rows.lower).min(initial=np.inf) < 2 * DRIVER.least_residual_single
+    is_small = posterior.n * posterior.n_cells <= FEW_NUMBERS
+    if is_narrow and is_small and isinstance(posterior, Posterior) and posterior.dtype == np.float32:
         return replace(posterior, Z=posterior.Z.astype(np.float64))
     return posterior
 

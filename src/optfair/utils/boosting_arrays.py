@@ -59,10 +59,10 @@ def _check_encoder(encoder: Any, columns: int) -> None:
     (first, categories, _), (second, numbers, _), *rest = encoder.transformers_
     _require((first, second, encoder.n_features_in_) == ("encoder", "numerical", columns), problem)
     _require(all(transformer == "drop" for _, transformer, _ in rest), problem)
-    chosen = [np.atleast_1d(encoder._transformer_to_input_indices[name]) for name in (first, second)]
-    _require(np.array_equal(np.sort(np.concatenate(chosen)), np.arange(columns)), problem)
+    selection = [np.atleast_1d(encoder._transformer_to_input_indices[name]) for name in (first, second)]
+    _require(np.array_equal(np.sort(np.concatenate(selection)), np.arange(columns)), problem)
     _require(isinstance(categories, OrdinalEncoder | str) and isinstance(numbers, FunctionTransformer | str), problem)
-    _require(categories not in ("drop",) and (numbers != "drop" or len(chosen[1]) == 0), problem)
+    _require(categories not in ("drop",) and (numbers != "drop" or len(selection[1]) == 0), problem)
     if isinstance(numbers, FunctionTransformer):
         function = numbers.func
         _require(isinstance(function, functools.partial) and function.func is check_array, problem)

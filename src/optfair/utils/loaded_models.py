@@ -47,12 +47,12 @@ def check_model(root: object) -> None:
 
 def _parts(root: object) -> Iterator[Any]:
     """Yield every object inside ``root`` once."""
-    waiting, seen = [root], {}
+    waiting, visits = [root], {}
     while waiting:
         part = waiting.pop()
-        if id(part) in seen or isinstance(part, str | bytes | int | float | type | None):
+        if id(part) in visits or isinstance(part, str | bytes | int | float | type | None):
             continue
-        seen[id(part)] = part  # kept, so that no other object gets its id
+        visits[id(part)] = part  # kept, so that no other object gets its id
         yield part
         if isinstance(part, dict):
             waiting += [*part.keys(), *part.values()]
@@ -116,8 +116,8 @@ def _check_forest(part: Any) -> None:
 def _check_isolation(part: Any) -> None:
     columns = _n_columns(part)
     _require(len(part.estimators_) == len(part.estimators_features_), part, "has other trees than choices of columns")
-    for tree, chosen in zip(part.estimators_, part.estimators_features_, strict=True):
-        _check_trees(part, [tree], columns if part._max_features == columns else len(chosen))
+    for tree, selection in zip(part.estimators_, part.estimators_features_, strict=True):
+        _check_trees(part, [tree], columns if part._max_features == columns else len(selection))
 
 
 def _check_stages(part: Any) -> None:
