@@ -45,15 +45,15 @@ def test_the_default_model_of_the_groups_shares_the_preprocessing_of_a_pipeline(
     assert [type(step) for step in plain] == [StandardScaler, LogisticRegression]
 
 
-def test_columns_of_text_are_refused_by_the_default_model():
+def test_columns_of_text_are_refused_by_a_default_network():
     numbers = pd.DataFrame({"a": [1, 2], "b": pd.Series([1.5, 2], dtype=object), "c": pd.Categorical([1, 2])})
-    refuse_text_columns(numbers, "estimator", "logistic regression")
+    refuse_text_columns(numbers, "estimator", "network")
     message = (
-        "estimator=None: the default logistic regression cannot read the column 'name', not a number; pass a Pipeline "
+        "estimator=None: the default network cannot read the column 'name', not a number; pass a Pipeline "
         "that encodes it."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        default_estimator(numbers.assign(name=["x", "y"]))
+        refuse_text_columns(numbers.assign(name=["x", "y"]), "estimator", "network")
 
 
 # -- weights and seeds ---------------------------------------------------------------------------------------

@@ -12,12 +12,15 @@ import pandas as pd
 
 from optfair.cli.columns import check_not_missing, pick_columns
 from optfair.cli.console import join_names
-from optfair.cli.encoding import Schema, as_texts, check_levels, feature_table, model_schema
+from optfair.cli.encoding import check_levels, model_schema
 from optfair.cli.main import DONE
 from optfair.cli.paths import InputError, swap_hint
 from optfair.cli.tables import CsvFormat, check_table_name, read_header, read_table, write_table
 from optfair.errors import ModelFileError, UntrustedTypesError, need_extra, warn
 from optfair.estimators.saving import load_model
+from optfair.inputs.cells import as_texts
+from optfair.inputs.encoder import feature_table
+from optfair.inputs.schema import Schema
 
 PREDICTION, PROBABILITY_PREFIX = "prediction", "p_"
 

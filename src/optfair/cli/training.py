@@ -25,11 +25,13 @@ from optfair.cli.columns import (
     requested_criteria,
 )
 from optfair.cli.console import join_names, print_progress
-from optfair.cli.encoding import Schema, feature_table, find_schema
+from optfair.cli.encoding import OPTIONS
 from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, is_text, read_table
 from optfair.constraints import as_constraints
 from optfair.estimators.post import OptFairPost
+from optfair.inputs.encoder import feature_table
+from optfair.inputs.schema import Schema, find_schema
 
 MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
 MANY_CLASSES = 30  # a numeric label with more values is noted: it may be an amount
@@ -92,7 +94,7 @@ def read_training(arguments: Namespace) -> TrainingTables:
     columns = [*candidates, *roles.columns]
     table = read_table(arguments.file, columns, texts=categories, names=names, csv_format=csv_format)
     notes = _check_label(table[roles.label], arguments.file)
-    schema, schema_notes = find_schema(table[candidates], categories)
+    schema, schema_notes = find_schema(table[candidates], categories, OPTIONS)
     train, weight_notes = _table_data(table, schema, roles, arguments.missing, arguments.file)
     test = None
     if arguments.test is not None:

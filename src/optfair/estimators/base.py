@@ -20,8 +20,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
 from optfair.errors import warn
+from optfair.inputs.cells import mark_missing
 from optfair.inputs.containers import (
-    as_table,
     drop_columns,
     has_columns,
     is_dataset,
@@ -32,6 +32,7 @@ from optfair.inputs.containers import (
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.labels import MISSING_CHOICES, check_same_rows, encode_classes, match_groups
 from optfair.inputs.reading import read_training_data
+from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.out_of_fold import is_fitted_model
 from optfair.rule import decisions
@@ -94,7 +95,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         if type(X).__name__ == "DataLoader":
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
-        table = as_table(X)
+        table = read_training_table(X)
+        form = TableForm.of(table)
         features = table if self.awareness == "aware" else drop_columns(table, self.sensitive_features)
         if is_dataset(table):  # its items are (x, y, group), and the model looks at x
             y, sensitive_features = self._dataset_labels(table, y, sensitive_features)
@@ -103,6 +105,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n, caller = self._check_size(table), type(self).__name__
         groups = functools.partial(self._groups_of, table, sensitive_features)
         columns = y, groups, sensitive_features, sample_weight
+        self._form = form
         return read_training_data(features, *columns, n, caller, missing=self.missing, classes=classes)
 
     def _warn_about_groups(self, X: Any, data: TrainingData, sensitive_features: Any) -> None:
@@ -151,7 +154,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_new_rows(self, X: Any, sensitive_features: Any) -> tuple[Any, np.ndarray | None]:
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
         check_is_fitted(self, "classes_")
-        X = as_table(X)
+        X = self._conform(X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
         complete = self._is_complete(X)
@@ -172,6 +175,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         drop = complete and self.awareness == "blind"
         return drop_columns(X, self.sensitive_features) if drop else X, group
 
+    def _conform(self, X: Any) -> Any:
+        """Return rows in the form of those fitted on: columns by name, missing values written as they were."""
+        source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
+        optional = [name for name in source if isinstance(name, str)] if self.awareness == "blind" else []
+        form: TableForm = getattr(self, "_form", TableForm("unknown"))
+        return form.conform(X, optional)
+
     def _check_other_columns(self, X: Any) -> None:
         """Check that a frame without its sensitive columns has all the others, in order."""
         source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
@@ -189,7 +199,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
         """Return (X, class codes, group codes, the groups if `predict` needs them) of labelled rows to measure on."""
-        X = as_table(X)
+        X = self._conform(X)
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
@@ -255,7 +265,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         decisions.check_decision(self.decision, keys, random_state)
-        X = as_table(X)
+        X = self._conform(X)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
         keys = decisions.check_keys(keys, len(h))
         features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
@@ -325,7 +335,7 @@ def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
         for feature in X.columns
         if any(
             (isinstance(name, str) and feature == name)
-            or np.array_equal(X[feature].to_numpy(), columns[name].to_numpy())
+            or np.array_equal(_comparable(X[feature]), _comparable(columns[name]))
             for name in columns.columns
         )
     ]
@@ -334,6 +344,12 @@ def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
             f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
             "name it in the constructor."
         )
+
+
+def _comparable(column: pd.Series) -> np.ndarray:
+    """Return values that can be compared: NA is neither equal to anything nor different from it."""
+    values = column.to_numpy()
+    return mark_missing(values, "NaN") if values.dtype.kind == "O" else values
 
 
 def clone_keeping_prefit(model: Model) -> Model:
