@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
 from optfair.inputs.encoder import TableEncoder
+from optfair.inputs.placeholders import is_placeholder
 from optfair.inputs.schema import TEXTS, Advice, Schema
 
 OPTIONS = Advice(
@@ -42,14 +44,22 @@ def check_levels(model: Any, X: pd.DataFrame) -> list[str]:
         if len(unseen) == len(X):
             raise InputError(
                 f"column {name!r}: the model has seen none of its texts, such as {unseen.iloc[0]!r}; it knows "
-                f"{join_names([level for level in levels if isinstance(level, str)], 5)}. Is the spelling different?"
+                f"{join_names([level for level in levels if isinstance(level, str)], 5)}. Is the spelling different"
+                f"{_na_hint(unseen)}?"
             )
         if len(unseen):
             notes.append(
                 f"column {name!r}: {len(unseen)} of {len(X)} rows hold texts that the model has not seen, such as "
-                f"{unseen.iloc[0]!r} (row {X.index.get_loc(unseen.index[0]) + 1}); they are treated as rare texts."
+                f"{unseen.iloc[0]!r} (row {X.index.get_loc(unseen.index[0]) + 1}); they are treated as rare texts"
+                f"{_na_hint(unseen)}."
             )
     return notes
+
+
+def _na_hint(texts: pd.Series) -> str:
+    """Return advice on the first text that looks like a missing value, or ""."""
+    text = next((value for value in texts.unique() if is_placeholder(value)), None)
+    return "" if text is None else f" (if {text!r} means missing, add --na {shlex.quote(text.strip())})"
 
 
 def _fitted_encoder(model: Any) -> TableEncoder | None:

@@ -27,6 +27,7 @@ from optfair.cli.columns import (
 from optfair.cli.console import join_names, print_progress
 from optfair.cli.encoding import OPTIONS
 from optfair.cli.paths import InputError
+from optfair.cli.placeholders import placeholder_notes
 from optfair.cli.tables import CsvFormat, is_text, read_table
 from optfair.constraints import as_constraints
 from optfair.estimators.post import OptFairPost
@@ -93,7 +94,9 @@ def read_training(arguments: Namespace) -> TrainingTables:
     candidates = [name for name in roles.header if name not in excluded]
     columns = [*candidates, *roles.columns]
     table = read_table(arguments.file, columns, texts=categories, names=names, csv_format=csv_format)
+    options = {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")}
     notes = _check_label(table[roles.label], arguments.file)
+    notes += placeholder_notes(table, options, candidates)
     schema, schema_notes = find_schema(table[candidates], categories, OPTIONS)
     train, weight_notes = _table_data(table, schema, roles, arguments.missing, arguments.file)
     test = None

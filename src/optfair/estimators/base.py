@@ -20,7 +20,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
 from optfair.errors import warn
-from optfair.inputs.cells import mark_missing
+from optfair.estimators.group_warnings import warn_about_placeholders, warn_if_among_features
 from optfair.inputs.containers import (
     drop_columns,
     has_columns,
@@ -113,8 +113,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if len(data.groups) == 1 and self._compares_groups:
             name = data.groups.tolist()[0]
             warn(f"sensitive_features: there is one group, {name!r}; nothing is compared.")
+        warn_about_placeholders(data.groups)
         if self.awareness == "blind" and isinstance(X, pd.DataFrame) and sensitive_features is not None:
-            _warn_if_among_features(X, sensitive_features)
+            warn_if_among_features(X, sensitive_features)
 
     def _dataset_labels(self, dataset: Any, y: Any, groups: Any) -> tuple[Any, Any]:
         """Return labels and groups, from the items of a torch data set where they are not given."""
@@ -318,38 +319,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def _warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
-    """Warn if X holds the groups of a rule that is meant to be blind."""
-    if isinstance(groups, pd.DataFrame):
-        columns = groups
-    elif np.ndim(groups) == 2:
-        columns = pd.DataFrame(np.asarray(groups))
-    else:
-        columns = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
-    # A constant column is no secret.
-    columns = columns[[name for name in columns.columns if columns[name].nunique(dropna=False) > 1]]
-    same = [
-        feature
-        for feature in X.columns
-        if any(
-            (isinstance(name, str) and feature == name)
-            or np.array_equal(_comparable(X[feature]), _comparable(columns[name]))
-            for name in columns.columns
-        )
-    ]
-    if same:
-        warn(
-            f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
-            "name it in the constructor."
-        )
-
-
-def _comparable(column: pd.Series) -> np.ndarray:
-    """Return values that can be compared: NA is neither equal to anything nor different from it."""
-    values = column.to_numpy()
-    return mark_missing(values, "NaN") if values.dtype.kind == "O" else values
 
 
 def clone_keeping_prefit(model: Model) -> Model:

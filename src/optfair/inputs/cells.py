@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.inputs.labels import object_array
+from optfair.inputs.placeholders import is_placeholder
 
 # How a column of objects writes a missing value; anything else, and a mixture, becomes NaN.
 MARKERS = {"None": None, "NaN": np.nan}
@@ -100,5 +101,11 @@ def _parse_number(value: Any, column: pd.Series) -> float:
         row = int(np.flatnonzero((column == value).to_numpy())[0]) + 1
         raise ValueError(
             f"column {column.name!r}: {value!r} (row {row}) is not a number, and the column held numbers when the "
-            "model was fitted; correct it or leave the cell empty."
+            f"model was fitted; correct it or leave the cell empty{_missing_hint(value)}."
         ) from None
+
+
+def _missing_hint(value: Any) -> str:
+    if not is_placeholder(value):
+        return ""
+    return f" (if {value!r} means missing: replace({value!r}, None), or --na '{value.strip()}' on the command line)"

@@ -62,6 +62,12 @@ class TableForm:
         columns = [_pandas_form(X.iloc[:, k]) if layout == "pandas" else _polars_form(X[:, k]) for k in range(count)]
         return cls(layout, tuple(map(str, X.columns)), tuple(columns))
 
+    @property
+    def texts(self) -> list[str]:
+        """Return the columns that hold texts, also those that look like numbers."""
+        columns = zip(self.names, self.columns, strict=True) if self.names else ()
+        return [n for n, c in columns if c.kind == TEXT or (c.kind == CATEGORY and _are_texts(c.categories))]
+
     def conform(self, X: Any, optional: Sequence[str] = ()) -> Any:
         """Return rows in the form of those fitted on: X itself where it has that form.
 
