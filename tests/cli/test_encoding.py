@@ -58,6 +58,15 @@ def test_values_that_cannot_be_features(run, refuse, tmp_path):
     assert run("frontier", path, *FIT, "--drop", "bytes", "--points", "2", "-o", tmp_path / "out.csv")[0] == 0
 
 
+def test_dates_in_parquet_are_left_out_as_in_csv(run, tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N_TRAIN) % 30, unit="D")
+    make_train().assign(when=days, day=days.date).to_parquet(tmp_path / "t.parquet")
+    code, _, err = run("frontier", tmp_path / "t.parquet", *FIT, "--points", "2", "-o", tmp_path / "out.csv")
+    assert code == 0 and "column 'when' holds dates, such as '2026-01-01 00:00:00'" in err
+    assert "column 'day' holds dates, such as '2026-01-01', which do not recur" in err
+
+
 def test_infinite_values_are_refused(refuse, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x1,sex,y\n" + "1,f,a\n2,m,b\ninf,m,b\n" * 20)

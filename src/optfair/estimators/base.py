@@ -240,8 +240,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of n rows
-            Features, of the kind that was fitted on.
+        X : array-like, data frame of n rows, list of n dicts, or one dict
+            Features. Columns are found by name where the model knows them; further ones are left out, an absent key
+            is missing, and how a missing value is written makes no difference.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
             Group of each row; only for an aware classifier whose groups are not in X.
         keys : sequence of n keys, optional

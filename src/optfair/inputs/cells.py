@@ -66,9 +66,14 @@ def is_number(column: pd.Series) -> bool:
     return bool(pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype))
 
 
+def value_type(column: pd.Series) -> str:
+    """Return what pandas calls the values that are not missing; it would take NaT among numbers for a date."""
+    return str(pd.api.types.infer_dtype(column[column.notna()]))
+
+
 def type_error(column: pd.Series, step: str = "leave the column out") -> ValueError:
     """Return the error of values that are neither numbers nor texts. step : what else a user can do."""
-    kind = pd.api.types.infer_dtype(column, skipna=True)
+    kind = value_type(column)
     kind = str(column.dtype) if kind in ("mixed", "unknown-array") and column.dtype != object else kind
     return ValueError(
         f"column {column.name!r}: holds values of type {kind}, which cannot be a feature; convert them to numbers or "
@@ -91,7 +96,7 @@ def _factorize(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
 
 
 def _parse_number(value: Any, column: pd.Series) -> float:
-    if isinstance(value, bool | int | float | Decimal | np.number):
+    if isinstance(value, bool | int | float | Decimal | np.number | np.bool):
         return float(value)
     try:
         if not isinstance(value, str) or "_" in value:  # float("1_0") is 10

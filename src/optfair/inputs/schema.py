@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from optfair.inputs.cells import is_number, type_error
+from optfair.inputs.cells import is_number, type_error, value_type
 
 NUMBERS, TEXTS = "numbers", "texts"
 MIN_LEVEL_COUNT = 10  # texts that fewer people have are rare, and share one level: a level of its own would be noise
@@ -73,7 +73,7 @@ def _kind(column: pd.Series, advice: Advice) -> str:
         return TEXTS
     if is_number(column):
         return NUMBERS
-    kind = pd.api.types.infer_dtype(column, skipna=True)
+    kind = value_type(column)
     if kind not in _KINDS:
         raise type_error(column, advice.drop.format(name=column.name))
     return _KINDS[kind]
@@ -81,8 +81,7 @@ def _kind(column: pd.Series, advice: Advice) -> str:
 
 def _holds_dates(column: pd.Series) -> bool:
     return bool(
-        pd.api.types.is_datetime64_any_dtype(column.dtype)
-        or (not is_number(column) and pd.api.types.infer_dtype(column, skipna=True) in _DATES)
+        pd.api.types.is_datetime64_any_dtype(column.dtype) or (not is_number(column) and value_type(column) in _DATES)
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.inputs.cells import as_numbers, as_texts, mark_missing, missing_marker
+from optfair.inputs.cells import as_numbers, as_texts, is_number, mark_missing, missing_marker, value_type
 from optfair.inputs.containers import as_table, is_polars_number, layout_of
 from optfair.inputs.frames import as_known_table, is_record, is_record_list, polars_frame, read_records
 from optfair.inputs.labels import object_array
@@ -140,12 +140,11 @@ def _pandas_form(column: pd.Series) -> ColumnForm:
         is_plain = all(isinstance(value, str | int | float) for value in categories)  # a file holds no intervals
         return ColumnForm(CATEGORY, "category", categories=categories) if is_plain else ColumnForm(OTHER, "category")
     if _is_object(dtype):
-        kind = _OBJECT_KINDS.get(pd.api.types.infer_dtype(column, skipna=True), OTHER)
+        kind = _OBJECT_KINDS.get(value_type(column), OTHER)
         return ColumnForm(kind, "object", missing_marker(column.to_numpy()))
     if pd.api.types.is_string_dtype(dtype):
         return ColumnForm(TEXT, str(dtype))
-    is_number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    return ColumnForm(NUMBER if is_number else OTHER, str(dtype))
+    return ColumnForm(NUMBER if is_number(column) else OTHER, str(dtype))
 
 
 def _polars_form(column: Any) -> ColumnForm:
@@ -174,11 +173,11 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
             return (as_texts(column) if form.kind == TEXT else column).astype(form.dtype)
         except (TypeError, ValueError, ImportError):  # not such values, or a type of a package that is not here
             return as_texts(column) if form.kind == TEXT else None
-    kind = _OBJECT_KINDS.get(pd.api.types.infer_dtype(column, skipna=True), OTHER)
+    kind = _OBJECT_KINDS.get(value_type(column), OTHER)
     has_form = _is_object(dtype) and (form.kind == kind or form.kind == OTHER or column.isna().all())
     if not has_form and form.kind == TEXT:
         column = as_texts(column)
-    elif kind == TEXT and form.kind == NUMBER:
+    elif not has_form and form.kind == NUMBER and not is_number(column):
         column = as_numbers(column, finite=False)
     values = column.astype(object).to_numpy()
     marked = mark_missing(values, form.marker)
