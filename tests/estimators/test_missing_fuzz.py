@@ -23,7 +23,7 @@ EQUIVALENTS = {
     "kids": [int, float, np.int8, np.uint64, np.float32, Decimal, str, lambda v: f"{v}.0"],
     "flag": [bool, np.bool, int, float, np.int8, lambda v: str(int(v))],
     "city": [str, np.str_],
-    "code": [str, np.str_, int, float, np.int32, np.float32],
+    "code": [str, np.str_, int, float, np.int32, np.float32, lambda v: f"{v}.0"],
     "word": [str, np.str_],
 }
 

@@ -54,6 +54,14 @@ def test_dates_and_what_cannot_be_converted():
     assert form.conform(pd.DataFrame({"day": ["soon"]}))["day"].tolist() == ["soon"]
 
 
+@pytest.mark.parametrize("dtype", ["object", "str", "string"])
+def test_a_code_with_a_point_is_the_same_text_unless_there_were_such_texts(dtype):
+    table = pd.DataFrame({"a": pd.Series(["7", "x"], dtype=dtype)})
+    point = pd.DataFrame({"a": pd.Series(["7.0", "x.0"], dtype=dtype)})
+    assert TableForm.of(table).conform(point)["a"].tolist() == ["7", "x.0"]
+    assert TableForm.of(point).conform(point) is point
+
+
 def test_tables_without_texts_as_names_are_passed_on():
     table = pd.DataFrame([[1, 2]], columns=[0, 1])
     form = TableForm.of(table)

@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from optfair import TableEncoder
 from optfair.posteriors.models import (
     ClassModel,
     check_estimator,
@@ -33,6 +34,25 @@ from tests.inputs.helpers import N_CLASSES, N_GROUPS, random_data
 def test_the_default_model_centres_dense_columns_only():
     X = sparse.eye_array(3).tocsr()
     assert not default_estimator(X)[0].with_mean and default_estimator(X.toarray())[0].with_mean
+
+
+def test_the_default_model_encodes_frames_with_texts_or_gaps_only():
+    numbers = pd.DataFrame({"a": [1.0, 2.0] * 20, "b": [True, False] * 20})
+    for frame in (numbers, numbers.to_numpy(), numbers[["a"]].astype("category"), numbers.astype({"a": "Int64"})):
+        assert [type(step) for step in default_estimator(frame)] == [StandardScaler, LogisticRegression]
+    for frame in (numbers.assign(c=["x", "y"] * 20), numbers.mask(numbers.index.to_series() < 3), numbers.astype(str)):
+        encoder = default_estimator(frame)[0]
+        assert isinstance(encoder, TableEncoder) and encoder.fit(frame).transform(frame).shape[0] == 40
+
+
+def test_the_default_model_encodes_frames_of_polars_too():
+    polars = pytest.importorskip("polars")
+    numbers = polars.DataFrame({"a": [1.0, 2.0] * 20, "b": [True, False] * 20})
+    assert isinstance(default_estimator(numbers)[0], StandardScaler)
+    column = polars.Series("a", [1.0, None, 2.0, 2.0] * 10)
+    for frame in (numbers.with_columns(column), numbers.with_columns(column.fill_null(float("nan")))):
+        assert isinstance(default_estimator(frame)[0], TableEncoder)
+    assert isinstance(default_estimator(numbers.with_columns(polars.Series("c", ["x", "y"] * 20)))[0], TableEncoder)
 
 
 def test_the_default_model_of_the_groups_shares_the_preprocessing_of_a_pipeline():

@@ -43,7 +43,7 @@ def as_known_table(X: Any) -> Any:
 
 def is_record(X: Any) -> bool:
     """Tell whether X is one person as a mapping from names to values."""
-    return isinstance(X, Mapping)
+    return isinstance(X, Mapping) and not hasattr(X, "shape")  # as a sparse matrix of keys has
 
 
 def is_record_list(X: Any) -> bool:

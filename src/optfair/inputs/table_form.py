@@ -31,12 +31,16 @@ _OBJECT_KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class ColumnForm:
-    """A column as it was: its kind, the name of its type, how objects wrote missing values, and its categories."""
+    """A column as it was: its kind, the name of its type, how objects wrote missing values, and its categories.
+
+    has_points : whether some text was a whole number with a point, such as "7.0"; if none was, "7.0" is "7".
+    """
 
     kind: str
     dtype: str
     marker: str = "NaN"
     categories: tuple[Any, ...] = ()
+    has_points: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +98,7 @@ class TableForm:
         if not set(X.columns) <= set(forms) or len(set(X.columns)) < len(X.columns):
             return X  # not these columns: an error that others report
         is_polars = layout == self.layout == "polars"
-        if is_polars and all(_polars_form(X[name]).kind == forms[name].kind for name in X.columns):
+        if is_polars and all(_has_polars_form(X[name], forms[name]) for name in X.columns):
             return X
         frame = polars_frame(X) if layout == "polars" else X
         columns = {name: _conform_column(frame[name], forms[name]) for name in frame.columns}
@@ -141,9 +145,10 @@ def _pandas_form(column: pd.Series) -> ColumnForm:
         return ColumnForm(CATEGORY, "category", categories=categories) if is_plain else ColumnForm(OTHER, "category")
     if _is_object(dtype):
         kind = _OBJECT_KINDS.get(value_type(column), OTHER)
-        return ColumnForm(kind, "object", missing_marker(column.to_numpy()))
+        has_points = kind == TEXT and _has_points(column)
+        return ColumnForm(kind, "object", missing_marker(column.to_numpy()), has_points=has_points)
     if pd.api.types.is_string_dtype(dtype):
-        return ColumnForm(TEXT, str(dtype))
+        return ColumnForm(TEXT, str(dtype), has_points=_has_points(column))
     return ColumnForm(NUMBER if is_number(column) else OTHER, str(dtype))
 
 
@@ -151,7 +156,13 @@ def _polars_form(column: Any) -> ColumnForm:
     dtype = str(column.dtype)
     if is_polars_number(column.dtype) or dtype == "Boolean":
         return ColumnForm(NUMBER, "bool" if dtype == "Boolean" else "float64")
-    return ColumnForm(TEXT if dtype.startswith(("String", "Utf8", "Categorical", "Enum")) else OTHER, "object", "None")
+    is_text = dtype.startswith(("String", "Utf8", "Categorical", "Enum"))
+    return ColumnForm(TEXT if is_text else OTHER, "object", "None", has_points=is_text and _has_points(column))
+
+
+def _has_polars_form(column: Any, form: ColumnForm) -> bool:
+    other = _polars_form(column)
+    return other.kind == form.kind and other.has_points <= form.has_points
 
 
 # -- new rows ---------------------------------------------------------------------------------------------
@@ -167,14 +178,15 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
         )
         return None if has_form else _conform_categories(column, form.categories)
     if form.dtype != "object":
-        if str(dtype) == form.dtype or form.dtype == "category":
+        if (str(dtype) == form.dtype and _has_texts_of(column, form)) or form.dtype == "category":
             return None
         try:
             return (as_texts(column) if form.kind == TEXT else column).astype(form.dtype)
         except (TypeError, ValueError, ImportError):  # not such values, or a type of a package that is not here
             return as_texts(column) if form.kind == TEXT else None
     kind = _OBJECT_KINDS.get(value_type(column), OTHER)
-    has_form = _is_object(dtype) and (form.kind == kind or form.kind == OTHER or column.isna().all())
+    has_kind = (form.kind == kind and _has_texts_of(column, form)) or form.kind == OTHER or column.isna().all()
+    has_form = _is_object(dtype) and has_kind
     if not has_form and form.kind == TEXT:
         column = as_texts(column)
     elif not has_form and form.kind == NUMBER and not is_number(column):
@@ -182,6 +194,15 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
     values = column.astype(object).to_numpy()
     marked = mark_missing(values, form.marker)
     return None if has_form and marked is values else pd.Series(marked, index=column.index, dtype=object)
+
+
+def _has_points(column: pd.Series) -> bool:
+    return any(isinstance(value, str) and value.endswith(".0") for value in column)
+
+
+def _has_texts_of(column: pd.Series, form: ColumnForm) -> bool:
+    """Tell whether texts can stay as they are: numbers with a point only where there were some."""
+    return form.kind != TEXT or form.has_points or not _has_points(column)
 
 
 def _are_texts(categories: Iterable[Any]) -> bool:

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from optfair.errors import warn
-from optfair.inputs.containers import is_dataset, is_polars_number, layout_of
+from optfair.inputs.containers import is_dataset, layout_of
 from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.frames import as_frame
 from optfair.inputs.schema import find_schema
@@ -54,8 +54,15 @@ def _needs_encoder(X: Any) -> bool:
     """Tell whether X is a data frame that logistic regression cannot read as it is."""
     layout = layout_of(X)
     if layout == "polars":
-        return any(not is_polars_number(X[name].dtype) or X[name].null_count() for name in X.columns)
+        return any(_is_polars_text_or_gap(X[name]) for name in X.columns)
     return layout == "pandas" and bool(_text_columns(X) or X.isna().to_numpy().any())
+
+
+def _is_polars_text_or_gap(column: Any) -> bool:
+    dtype = column.dtype
+    if not dtype.is_numeric() and str(dtype) != "Boolean":
+        return True
+    return bool(column.null_count() or (dtype.is_float() and column.is_nan().any()))
 
 
 def refuse_text_columns(X: Any, argument: str, default: str) -> None:
