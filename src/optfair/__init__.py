@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
     from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
     from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
+    from optfair.inputs.encoder import TableEncoder
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
     from optfair.rule.rule import FairRule
@@ -35,6 +36,7 @@ __all__ = [
     "Ratio",
     "Rows",
     "RuleFileError",
+    "TableEncoder",
     "baselines",
     "datasets",
     "frontier",
@@ -49,6 +51,7 @@ _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
     "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
     "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
+    "inputs.encoder": ("TableEncoder",),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
     "rule.rule": ("FairRule",),

@@ -90,12 +90,16 @@ class DataFileError(OSError):
     """A data file that is missing, could not be downloaded, or is not the file its source publishes."""
 
 
-def warn(message: str) -> None:
+class PlaceholderWarning(OptFairWarning):
+    """A group whose name looks like a missing value."""
+
+
+def warn(message: str, category: type[OptFairWarning] = OptFairWarning) -> None:
     """Issue an `OptFairWarning` that points at the caller's line, however deep in optfair it was raised."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] == "optfair":
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, OptFairWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def warn_empty(names: Sequence[str]) -> None:

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from optfair import load_model
-from optfair.cli.encoding import find_schema
-from optfair.cli.paths import InputError
+from optfair.inputs.schema import find_schema
 from tests.cli.helpers import FIT, FIT_WORDS, N_TRAIN, make_train, make_words
 
 
@@ -35,7 +34,7 @@ def test_useless_columns_are_not_used(run, train, tmp_path):
 
 
 def test_if_no_column_is_left_the_error_says_why():
-    with pytest.raises(InputError, match=r"no column is left to predict from.*column 'a' is 1 in every row"):
+    with pytest.raises(ValueError, match=r"no column is left to predict from.*column 'a' is 1 in every row"):
         find_schema(pd.DataFrame({"a": [1, 1, 1]}))
 
 
@@ -48,7 +47,7 @@ def test_values_that_cannot_be_features(run, refuse, tmp_path):
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     table, path = make_train(), tmp_path / "t.parquet"
     columns = {
-        "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N_TRAIN), unit="h"),
+        "spell": pd.to_timedelta(np.arange(N_TRAIN), unit="h"),
         "list": [[1, 2]] * N_TRAIN,
         "bytes": [b"x"] * N_TRAIN,
     }
@@ -57,6 +56,15 @@ def test_values_that_cannot_be_features(run, refuse, tmp_path):
         message = refuse("frontier", path, *FIT, "-o", tmp_path / "out.csv")
         assert f"column '{name}': holds values of type" in message and f"--drop {name}" in message
     assert run("frontier", path, *FIT, "--drop", "bytes", "--points", "2", "-o", tmp_path / "out.csv")[0] == 0
+
+
+def test_dates_in_parquet_are_left_out_as_in_csv(run, tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N_TRAIN) % 30, unit="D")
+    make_train().assign(when=days, day=days.date).to_parquet(tmp_path / "t.parquet")
+    code, _, err = run("frontier", tmp_path / "t.parquet", *FIT, "--points", "2", "-o", tmp_path / "out.csv")
+    assert code == 0 and "column 'when' holds dates, such as '2026-01-01 00:00:00'" in err
+    assert "column 'day' holds dates, such as '2026-01-01', which do not recur" in err
 
 
 def test_infinite_values_are_refused(refuse, tmp_path):
@@ -74,7 +82,7 @@ def test_numbers_can_be_categories(run, train, tmp_path):
     model = tmp_path / "m.skops"
     assert run("fit", train, *FIT, "--category", "zip", "-o", model)[0] == 0
     encoder = load_model(model).posterior_model_.model.named_steps["encoder"]
-    assert encoder.named_transformers_["texts"].categories_[0].tolist() == ["00", "01", "02"]
+    assert encoder.transformer_.named_transformers_["texts"].categories_[0].tolist() == ["00", "01", "02"]
     assert run("predict", model, train, "-o", tmp_path / "out.csv")[::2] == (0, "")
 
 

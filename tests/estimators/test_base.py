@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from optfair import OptFairWarning
+from optfair.errors import PlaceholderWarning
 from optfair.estimators.base import clone_keeping_prefit
 from tests.estimators.helpers import (
     FRAME,
@@ -341,3 +342,18 @@ def test_clones_share_a_fitted_base_estimator_and_copy_others():
     assert clone(Holder(frozen)).estimator is frozen and clone(Holder(len)).estimator is len
     copy = clone(Holder(model, 3)).estimator
     assert copy is not model and isinstance(copy, LogisticRegression)
+
+
+def test_a_group_that_looks_like_a_missing_value_is_named():
+    groups = np.where(np.arange(N) < 40, "?", SEX)
+    message = (
+        r"^sensitive_features: '\?' is a group like any other; if it means missing, give replace\('\?', None\), and "
+        r"missing='group' to keep these rows\.$"
+    )
+    with pytest.warns(PlaceholderWarning, match=message):
+        make_post().fit(X, Y, sensitive_features=groups)
+    with pytest.warns(PlaceholderWarning, match="'Unknown' is a group"):
+        make_post().fit(
+            X, Y, sensitive_features=pd.DataFrame({"sex": SEX, "b": np.where(groups == "?", "Unknown", "b")})
+        )
+    make_post(missing="group").fit(X, Y, sensitive_features=pd.Series(groups).replace("?", None))

@@ -1,6 +1,5 @@
 """Check what `OptFairPost.fit` refuses, how it weighs rows, and which models it fits."""
 
-import re
 import warnings
 
 import numpy as np
@@ -93,12 +92,14 @@ def test_models_that_know_other_classes_are_an_error():
         make_post(LogisticRegression(class_weight={0: 2, 1: 1})).fit(X, Y, sensitive_features=SEX)
 
 
-def test_the_default_model_reads_numbers_only():
-    message = (
-        "estimator=None: the default logistic regression cannot read the column 'sex', not a number; pass a Pipeline"
-    )
-    with pytest.raises(ValueError, match=re.escape(message)):
-        OptFairPost().fit(NEW[["x1", "sex"]], Y_NEW, sensitive_features=np.arange(N) % 2)
+def test_the_default_model_reads_texts_as_a_column_of_numbers_would_say_it():
+    """Two texts are one number of two values, up to the penalty on the redundant level."""
+    groups = np.arange(N) % 2
+    text = OptFairPost(random_state=0).fit(NEW[["x1", "sex"]], Y_NEW, sensitive_features=groups)
+    numbers = NEW[["x1"]].assign(sex=(NEW["sex"] == "m") * 1)
+    number = OptFairPost(random_state=0, cv=text.cv).fit(numbers, Y_NEW, sensitive_features=groups)
+    P, Q = (model.posterior_model_(X) for model, X in ((text, NEW[["x1", "sex"]]), (number, numbers)))
+    assert np.abs(P - Q).max() < 0.02
 
 
 def test_a_fit_that_fails_leaves_the_earlier_model_as_it_was():

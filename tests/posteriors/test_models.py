@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from optfair import TableEncoder
 from optfair.posteriors.models import (
     ClassModel,
     check_estimator,
@@ -35,6 +36,25 @@ def test_the_default_model_centres_dense_columns_only():
     assert not default_estimator(X)[0].with_mean and default_estimator(X.toarray())[0].with_mean
 
 
+def test_the_default_model_encodes_frames_with_texts_or_gaps_only():
+    numbers = pd.DataFrame({"a": [1.0, 2.0] * 20, "b": [True, False] * 20})
+    for frame in (numbers, numbers.to_numpy(), numbers[["a"]].astype("category"), numbers.astype({"a": "Int64"})):
+        assert [type(step) for step in default_estimator(frame)] == [StandardScaler, LogisticRegression]
+    for frame in (numbers.assign(c=["x", "y"] * 20), numbers.mask(numbers.index.to_series() < 3), numbers.astype(str)):
+        encoder = default_estimator(frame)[0]
+        assert isinstance(encoder, TableEncoder) and encoder.fit(frame).transform(frame).shape[0] == 40
+
+
+def test_the_default_model_encodes_frames_of_polars_too():
+    polars = pytest.importorskip("polars")
+    numbers = polars.DataFrame({"a": [1.0, 2.0] * 20, "b": [True, False] * 20})
+    assert isinstance(default_estimator(numbers)[0], StandardScaler)
+    column = polars.Series("a", [1.0, None, 2.0, 2.0] * 10)
+    for frame in (numbers.with_columns(column), numbers.with_columns(column.fill_null(float("nan")))):
+        assert isinstance(default_estimator(frame)[0], TableEncoder)
+    assert isinstance(default_estimator(numbers.with_columns(polars.Series("c", ["x", "y"] * 20)))[0], TableEncoder)
+
+
 def test_the_default_model_of_the_groups_shares_the_preprocessing_of_a_pipeline():
     texts, y = ["low", "high"] * 5, [0, 1] * 5
     model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, y)
@@ -45,15 +65,15 @@ def test_the_default_model_of_the_groups_shares_the_preprocessing_of_a_pipeline(
     assert [type(step) for step in plain] == [StandardScaler, LogisticRegression]
 
 
-def test_columns_of_text_are_refused_by_the_default_model():
+def test_columns_of_text_are_refused_by_a_default_network():
     numbers = pd.DataFrame({"a": [1, 2], "b": pd.Series([1.5, 2], dtype=object), "c": pd.Categorical([1, 2])})
-    refuse_text_columns(numbers, "estimator", "logistic regression")
+    refuse_text_columns(numbers, "estimator", "network")
     message = (
-        "estimator=None: the default logistic regression cannot read the column 'name', not a number; pass a Pipeline "
+        "estimator=None: the default network cannot read the column 'name', not a number; pass a Pipeline "
         "that encodes it."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        default_estimator(numbers.assign(name=["x", "y"]))
+        refuse_text_columns(numbers.assign(name=["x", "y"]), "estimator", "network")
 
 
 # -- weights and seeds ---------------------------------------------------------------------------------------

@@ -212,6 +212,13 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
         "--separator", help="character between the cells of a CSV file (default: a comma, or a tab for .tsv)"
     )
     parser.add_argument("--decimal", default=".", help="decimal point in a CSV file (default: %(default)s)")
+    parser.add_argument(
+        "--na",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="text that means missing in every column, such as '?'; repeat it for several",
+    )
 
 
 def _add_groups(parser: argparse.ArgumentParser) -> None:

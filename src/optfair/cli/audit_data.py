@@ -20,6 +20,7 @@ from optfair.cli.columns import (
 )
 from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
+from optfair.cli.placeholders import placeholder_notes
 from optfair.cli.tables import CsvFormat, is_text, read_table
 from optfair.metrics import GroupConfusion, group_confusion
 
@@ -83,7 +84,8 @@ def read_audit_data(arguments: Namespace) -> AuditData:
         classes=predictions.classes,
         missing=arguments.missing,
     )
-    return AuditData(confusion, roles.groups, predictions.source, predictions.notes)
+    notes = placeholder_notes(table, {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")})
+    return AuditData(confusion, roles.groups, predictions.source, [*predictions.notes, *notes])
 
 
 def _check_groups(groups: pd.DataFrame) -> None:

@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from optfair.cli.encoding import Schema, make_encoder
 from optfair.cli.paths import InputError
 from optfair.errors import need_extra
+from optfair.inputs.encoder import TableEncoder
+from optfair.inputs.schema import Schema
 
 UNSCALED = ("boosting", "forest")  # trees do not depend on the scale of the features
 
@@ -22,7 +23,8 @@ def make_estimator(name: str, schema: Schema, seed: int, *, extra_columns: bool 
     """Return encoder → scaler → the classifier of this name. extra_columns : X has columns beyond the schema."""
     model = make_classifier(name, seed)
     scaler = [] if name in UNSCALED else [("scaler", StandardScaler())]
-    encoder = make_encoder(schema, extra_columns=extra_columns)
+    remainder = "passthrough" if extra_columns else "drop"
+    encoder = TableEncoder(texts=schema.texts, numbers=schema.numbers, remainder=remainder)
     return Pipeline([("encoder", encoder), *scaler, ("classifier", model)])
 
 

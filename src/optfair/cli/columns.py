@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from optfair.cli.arguments import DEFAULT_CRITERION
@@ -140,7 +141,17 @@ def outcome_classes(names: Sequence[str] | None, classes: Iterable[Any]) -> list
     if not names:
         return None
     by_name = {str(value): value for value in classes}
-    for name in names:
-        if name not in by_name:
+    values = [by_name.get(name, _number_among(name, by_name.values())) for name in names]
+    for name, value in zip(names, values, strict=True):
+        if value is None:
             raise InputError(f"--outcome {name}: there is no such class; there are {', '.join(by_name)}.")
-    return [by_name[name] for name in dict.fromkeys(names)]
+    return list(dict.fromkeys(values))
+
+
+def _number_among(name: str, classes: Iterable[Any]) -> Any:
+    """Return the class that is this number, however it is written (1.0 is read as 1), or None."""
+    try:
+        number = float(name)
+    except ValueError:
+        return None
+    return next((value for value in classes if not isinstance(value, str | bool | np.bool) and value == number), None)

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from optfair.cli.arguments import make_parser
 from optfair.cli.paths import check_paths
-from optfair.errors import InfeasibleError
+from optfair.errors import InfeasibleError, PlaceholderWarning
 
 DONE, NEGATIVE, INVALID_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     notes = nullcontext() if sys.stderr is None else redirect_stderr(_DispensableOutput(sys.stderr))
     with warnings.catch_warnings(), output, notes:
         warnings.simplefilter("default")
+        warnings.simplefilter("ignore", PlaceholderWarning)  # the commands have a note on it, with advice of their own
         warnings.showwarning = _WarningPrinter()
         try:
             check_paths(arguments)

@@ -12,21 +12,29 @@ import pandas as pd
 
 from optfair.cli.columns import check_not_missing, pick_columns
 from optfair.cli.console import join_names
-from optfair.cli.encoding import Schema, as_texts, check_levels, feature_table, model_schema
+from optfair.cli.encoding import check_levels, model_schema
 from optfair.cli.main import DONE
 from optfair.cli.paths import InputError, swap_hint
 from optfair.cli.tables import CsvFormat, check_table_name, read_header, read_table, write_table
 from optfair.errors import ModelFileError, UntrustedTypesError, need_extra, warn
 from optfair.estimators.saving import load_model
+from optfair.inputs.cells import as_texts
+from optfair.inputs.encoder import feature_table
+from optfair.inputs.schema import Schema
+from optfair.inputs.table_form import TableForm
 
 PREDICTION, PROBABILITY_PREFIX = "prediction", "p_"
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """The columns of a table that a prediction reads. schema : None for a model made in Python."""
+    """The columns of a table that a prediction reads.
+
+    texts : features that are texts, also where they look like numbers. schema : None for a model without an encoder.
+    """
 
     features: list[str]
+    texts: list[str]
     schema: Schema | None
     groups: list[str]
     keys: list[str]
@@ -58,7 +66,7 @@ def run(arguments: Namespace) -> int:
     table = read_table(
         arguments.file,
         columns.names,
-        texts=[*(columns.schema.texts if columns.schema is not None else []), *text_groups, *columns.keys],
+        texts=[*columns.texts, *text_groups, *columns.keys],
         names=[name for name in columns.groups if name not in text_groups],
         csv_format=csv_format,
     )
@@ -75,9 +83,9 @@ def run(arguments: Namespace) -> int:
 
 def _predict(model: Any, table: pd.DataFrame, columns: InputColumns, outputs: Sequence[str]) -> pd.DataFrame:
     """Return the output columns: the prediction, and the probabilities if there are names for them."""
-    X: Any = table[columns.features] if columns.schema is None else feature_table(table, columns.schema)
+    X: Any = table[columns.features]
     if columns.schema is not None:
-        for note in check_levels(model, X):
+        for note in check_levels(model, feature_table(table, columns.schema)):
             warn(note)
     if not hasattr(model, "feature_names_in_"):
         X = X.to_numpy()
@@ -113,7 +121,9 @@ def _input_columns(model: Any, arguments: Namespace, header: list[str]) -> Input
         raise InputError(
             f"{arguments.file}: has no column {join_names(absent)}, which the model reads; it has {join_names(header)}."
         )
-    return InputColumns(features, model_schema(model), groups, keys)
+    form, schema = getattr(model, "_form", TableForm("unknown")), model_schema(model)
+    texts = form.texts if schema is None else list(dict.fromkeys([*form.texts, *schema.texts]))
+    return InputColumns(features, [name for name in texts if name in features], schema, groups, keys)
 
 
 def _group_columns(model: Any, arguments: Namespace, header: list[str]) -> list[str]:

@@ -19,6 +19,7 @@ import pandas as pd
 from optfair.cli.console import join_names
 from optfair.cli.memory import check_memory
 from optfair.cli.paths import InputError, check_input, check_output, table_kind
+from optfair.cli.placeholders import csv_words, remove_placeholders
 from optfair.errors import need_extra
 from optfair.utils.files import replacing
 
@@ -27,11 +28,12 @@ TRUTH_VALUES = {word: word.lower() == "true" for word in ("True", "False", "TRUE
 
 
 class CsvFormat(NamedTuple):
-    """The format of a CSV file. separator : None for a comma, or a tab in .tsv."""
+    """The format of a CSV file. separator : None for a comma, or a tab in .tsv. na : texts that mean missing."""
 
     encoding: str = "utf-8"
     separator: str | None = None
     decimal: str = "."
+    na: tuple[str, ...] = ()
 
     @classmethod
     def from_arguments(cls, arguments: Namespace) -> CsvFormat:
@@ -40,7 +42,7 @@ class CsvFormat(NamedTuple):
         for option, value in (("--decimal", arguments.decimal), ("--separator", separator)):
             if value is not None and len(value) != 1:
                 raise InputError(f"{option} {value}: must be one character.")
-        return cls(arguments.encoding, separator, arguments.decimal)
+        return cls(arguments.encoding, separator, arguments.decimal, tuple(text.strip() for text in arguments.na))
 
     def delimiter(self, file: Path) -> str:
         """Return what separates the cells of a file."""
@@ -69,7 +71,7 @@ def read_table(
     check_input(path)
     check_memory(file, kind)
     if kind == "parquet":
-        table = _read_parquet(file, columns, names)
+        table = remove_placeholders(_read_parquet(file, columns, names), () if verbatim else csv_format.na)
     else:
         table = _read_csv(file, columns, texts, names, verbatim, csv_format)
     for name in names:
@@ -159,6 +161,7 @@ def _read_csv(
         csv_format,
         dtype=str if verbatim else {name: str for name in (*texts, *labels) if name in selection},
         na_filter=not verbatim,
+        na_values=csv_words(csv_format.na),
         decimal=csv_format.decimal,
         low_memory=False,
     )
@@ -179,7 +182,9 @@ def _restore_words(file: Path, table: pd.DataFrame, columns: Sequence[str], csv_
     if not incomplete:
         return table
     positions = sorted(table.columns.get_loc(name) for name in incomplete)  # pandas renames columns without a name
-    words = _pandas_csv(file, csv_format, usecols=positions, keep_default_na=False, na_values=[""])
+    words = _pandas_csv(
+        file, csv_format, usecols=positions, keep_default_na=False, na_values=["", *csv_words(csv_format.na)]
+    )
     return table.assign(**{table.columns[position]: words.iloc[:, k] for k, position in enumerate(positions)})
 
 

@@ -26,12 +26,15 @@ from optfair.cli.columns import (
     requested_criteria,
 )
 from optfair.cli.console import join_names, print_progress
-from optfair.cli.encoding import Schema, feature_table, find_schema
+from optfair.cli.encoding import OPTIONS
 from optfair.cli.paths import InputError
+from optfair.cli.placeholders import placeholder_notes
 from optfair.cli.tables import CsvFormat, is_text, read_table
 from optfair.constraints import as_constraints
 from optfair.estimators.post import OptFairPost
 from optfair.inputs.clusters import encode_clusters
+from optfair.inputs.encoder import feature_table
+from optfair.inputs.schema import Schema, find_schema
 from optfair.inputs.splits import DEFAULT_FOLDS, held_out_rows
 
 MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
@@ -104,8 +107,10 @@ def read_training(arguments: Namespace) -> TrainingTables:
     if len(candidates) > MANY_COLUMNS:
         print_progress(f"reading {len(candidates):,} columns; to read, encode and save each takes a few milliseconds")
     table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
+    options = {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")}
     notes = _check_label(table[roles.label], arguments.file)
-    schema, schema_notes = find_schema(table[candidates], categories)
+    notes += placeholder_notes(table, options, candidates)
+    schema, schema_notes = find_schema(table[candidates], categories, OPTIONS)
     train, weight_notes = _table_data(table, schema, roles, arguments.missing, arguments.file)
     test = None
     if arguments.test is not None:

@@ -19,10 +19,15 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
-from optfair.estimators.cautions import warn_about_groups, warn_about_ids, warn_if_among_features, warn_if_fitted
+from optfair.estimators.cautions import (
+    warn_about_groups,
+    warn_about_ids,
+    warn_about_placeholders,
+    warn_if_among_features,
+    warn_if_fitted,
+)
 from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.containers import (
-    as_table,
     drop_columns,
     has_columns,
     is_dataset,
@@ -34,6 +39,7 @@ from optfair.inputs.features import check_numbers, check_table
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.labels import MISSING_CHOICES, encode_classes, match_groups
 from optfair.inputs.reading import read_training_data
+from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.inputs.training_data import TrainingData
 from optfair.inputs.values import exact_column
 from optfair.posteriors.out_of_fold import is_fitted_model
@@ -107,8 +113,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         if type(X).__name__ == "DataLoader":
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
-        table = as_table(X)
+        table = read_training_table(X)
         check_table(table)
+        form = TableForm.of(table)
         features = table if self.awareness == "aware" else drop_columns(table, self.sensitive_features)
         if is_dataset(table):  # its items are (x, y, group), and the model looks at x
             y, sensitive_features = self._dataset_labels(table, y, sensitive_features)
@@ -117,6 +124,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n, caller = self._check_size(table), type(self).__name__
         groups = functools.partial(self._groups_of, table, sensitive_features)
         columns = y, groups, sensitive_features, sample_weight
+        self._form = form
         options = {"missing": self.missing, "classes": classes, "cluster": cluster}
         return read_training_data(features, *columns, n, caller, **options)
 
@@ -129,6 +137,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         if self._compares_groups:
             warn_about_groups(data, constraints)
+        warn_about_placeholders(data.groups)
         if self.awareness == "blind" and isinstance(X, pd.DataFrame) and sensitive_features is not None:
             warn_if_among_features(X, sensitive_features)
         if not self._keeps_estimator():
@@ -178,7 +187,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_new_rows(self, X: Any, sensitive_features: Any) -> tuple[Any, np.ndarray | None]:
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
         check_is_fitted(self, "classes_")
-        X = as_table(X)
+        X = self._conform(X)
         check_table(X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
@@ -202,6 +211,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             check_numbers(X, "estimator", self._default_model)
         return X, group
 
+    def _conform(self, X: Any) -> Any:
+        """Return rows in the form of those fitted on: columns by name, missing values written as they were."""
+        source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
+        optional = [name for name in source if isinstance(name, str)] if self.awareness == "blind" else []
+        form: TableForm = getattr(self, "_form", TableForm("unknown"))
+        return form.conform(X, optional)
+
     def _check_other_columns(self, X: Any) -> None:
         """Check that a frame without its sensitive columns has all the others, in order."""
         source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
@@ -219,7 +235,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
         """Return (X, class codes, group codes, the groups if `predict` needs them) of labelled rows to measure on."""
-        X = as_table(X)
+        X = self._conform(X)
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
@@ -259,8 +275,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of n rows
-            Features, of the kind that was fitted on.
+        X : array-like, data frame of n rows, list of n dicts, or one dict
+            Features. Columns are found by name where the model knows them; further ones are left out, an absent key
+            is missing, and how a missing value is written makes no difference.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
             Group of each row; only for an aware classifier whose groups are not in X.
         keys : sequence of n keys, optional
@@ -285,7 +302,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         decisions.check_decision(self.decision, keys, random_state)
-        X = as_table(X)
+        X = self._conform(X)
         check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
         keys = decisions.check_keys(keys, len(h))

@@ -13,8 +13,10 @@ from sklearn.pipeline import Pipeline
 
 from optfair.constraints import AnyConstraint, Constraint, MinimumRate, Rows
 from optfair.constraints.events import group_families
-from optfair.errors import first_names, warn
+from optfair.errors import PlaceholderWarning, first_names, warn
+from optfair.inputs.cells import mark_missing
 from optfair.inputs.id_columns import id_columns
+from optfair.inputs.placeholders import is_placeholder
 from optfair.inputs.training_data import TrainingData
 
 MANY_NUMBERS = 20  # groups that are so many numbers, or half as many with fractions, are rather an amount than codes
@@ -65,6 +67,17 @@ def _is_amount(values: pd.Index) -> bool:
     return len(numbers) > (MANY_NUMBERS if whole else MANY_NUMBERS / 2)
 
 
+def warn_about_placeholders(groups: pd.Index) -> None:
+    """Warn if a group, or a value of one attribute, has a name such as "?"."""
+    names = [part for name in groups for part in (name if isinstance(name, tuple) else (name,))]
+    for text in filter(is_placeholder, dict.fromkeys(names)):
+        warn(
+            f"sensitive_features: {text!r} is a group like any other; if it means missing, give "
+            f"replace({text!r}, None), and missing='group' to keep these rows.",
+            PlaceholderWarning,
+        )
+
+
 def warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
     """Warn if X holds the groups of a rule that is meant to be blind."""
     if isinstance(groups, pd.DataFrame):
@@ -80,7 +93,7 @@ def warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
         for feature in X.columns
         if any(
             (isinstance(name, str) and feature == name)
-            or np.array_equal(X[feature].to_numpy(), columns[name].to_numpy())
+            or np.array_equal(_comparable(X[feature]), _comparable(columns[name]))
             for name in columns.columns
         )
     ]
@@ -89,6 +102,12 @@ def warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
             f"sensitive_features: X holds them too, as {same[0]!r}, so the rule is not blind; leave the column out, or "
             "name it in the constructor."
         )
+
+
+def _comparable(column: pd.Series) -> np.ndarray:
+    """Return values that can be compared: NA is neither equal to anything nor different from it."""
+    values = column.to_numpy()
+    return mark_missing(values, "NaN") if values.dtype.kind == "O" else values
 
 
 def warn_about_ids(X: Any, estimator: Any) -> None:

@@ -18,8 +18,9 @@ from optfair.estimators.post import OptFairPost
 from optfair.estimators.report import Report
 from optfair.inprocessing.learners import split_pipeline
 from optfair.inprocessing.mixture import ModelScores
-from optfair.inputs.containers import as_table, is_dataset, take_rows
+from optfair.inputs.containers import is_dataset, take_rows
 from optfair.inputs.splits import split_held_out
+from optfair.inputs.table_form import read_training_table
 from optfair.utils.checks import check_number
 
 # What post-processing asks for, unless it is given.
@@ -127,7 +128,7 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         True
         """
         trainer, poster = self._make_parts()
-        X = as_table(X)
+        X = read_training_table(X)
         if is_dataset(X):
             raise ValueError("X: is a torch data set, which OptFairInPost cannot divide; give arrays.")
         data = clone(trainer)._training_data(X, y, sensitive_features, sample_weight, cluster=cluster)

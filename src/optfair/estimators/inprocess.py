@@ -45,7 +45,8 @@ class OptFairIn(SavableClassifier):
     ----------
     estimator : classifier, optional
         A classifier that takes ``sample_weight`` (alone or at the end of a Pipeline, whose transformers are fitted
-        once), or `optfair.nn.TorchClassifier`; standardised multinomial logistic regression by default.
+        once), or `optfair.nn.TorchClassifier`; standardised multinomial logistic regression by default, behind a
+        `TableEncoder` where a data frame has texts or gaps.
     sensitive_features : str, int, list or callable, optional
         Where in X the groups are; see `OptFairPost`.
     criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these, default "demographic_parity"

@@ -46,8 +46,9 @@ class OptFairPost(RuleSolver):
     ----------
     estimator : classifier or callable, optional
         A classifier with ``predict_proba``, cloned and fitted (standardised multinomial logistic regression by
-        default); or a fitted one as ``FrozenEstimator(model)`` or with ``cv="prefit"``, or a function
-        X -> probabilities: these are only ever asked for probabilities.
+        default, behind a `TableEncoder` where a data frame has texts or gaps); or a fitted one as
+        ``FrozenEstimator(model)`` or with ``cv="prefit"``, or a function X -> probabilities: these are only ever asked
+        for probabilities.
     sensitive_features : str, int, list or callable, optional
         Column name(s) or position(s) of X that hold the groups, or a function of X; by default groups are given to
         ``fit``. Named columns are left out of the features when blind.
@@ -205,7 +206,8 @@ class OptFairPost(RuleSolver):
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, list, or torch data set of n rows
-            Features, passed to the estimator as they are; a data set has items (x, y, group).
+            Features, passed to the estimator as they are; a list of dicts becomes a data frame, and a data set has
+            items (x, y, group).
         y : array-like of shape (n,), optional
             True classes; read from the items of a data set by default.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional

@@ -152,7 +152,7 @@ def read_groups(source: Source, X: Any) -> Any:
         return X.iloc[:, positions] if isinstance(source, list) else X.iloc[:, positions[0]]
     if layout == "polars":
         names: Sequence[Hashable] = [X.columns[k] for k in positions]
-        columns = [_polars_values(X[:, k]) for k in positions]
+        columns = [polars_values(X[:, k]) for k in positions]
     else:
         names = positions
         if layout == "sparse":
@@ -293,7 +293,7 @@ def _others(width: int, positions: list[int]) -> list[int]:
     return [k for k in range(width) if k not in positions]
 
 
-def _polars_values(column: Any) -> np.ndarray:
+def polars_values(column: Any) -> np.ndarray:
     """Return a polars column as numbers, or as Python objects (without pyarrow, which to_pandas would need)."""
     if is_polars_number(column.dtype) and not column.null_count():
         return np.asarray(column.to_numpy())

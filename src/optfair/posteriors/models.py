@@ -25,29 +25,62 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
-from optfair.inputs.containers import is_dataset
+from optfair.errors import warn
+from optfair.inputs.containers import is_dataset, layout_of
+from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.features import check_numbers
+from optfair.inputs.frames import as_frame
+from optfair.inputs.schema import find_schema
 from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.seeds import short_seed
 
 
 def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
-    """Return standardised multinomial logistic regression (not centred where X is sparse)."""
+    """Return standardised multinomial logistic regression (not centred where X is sparse).
+
+    Behind a `TableEncoder` where X is a data frame with columns that are not numbers, or with gaps; columns that it
+    leaves out are named in a warning.
+    """
     if is_dataset(X):
         raise ValueError(f"{argument}=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
-    refuse_text_columns(X, argument, "logistic regression")
     check_numbers(X, argument, "logistic regression")
-    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), LogisticRegression(max_iter=1000))
+    model = LogisticRegression(max_iter=1000)
+    if _needs_encoder(X):
+        schema, notes = find_schema(as_frame(X))
+        for note in notes:
+            warn(note)
+        return make_pipeline(TableEncoder(texts=schema.texts, numbers=schema.numbers), StandardScaler(), model)
+    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), model)
+
+
+def _needs_encoder(X: Any) -> bool:
+    """Tell whether X is a data frame that logistic regression cannot read as it is."""
+    layout = layout_of(X)
+    if layout == "polars":
+        return any(_is_polars_text_or_gap(X[name]) for name in X.columns)
+    return layout == "pandas" and bool(_text_columns(X) or X.isna().to_numpy().any())
+
+
+def _is_polars_text_or_gap(column: Any) -> bool:
+    dtype = column.dtype
+    if not dtype.is_numeric() and str(dtype) != "Boolean":
+        return True
+    return bool(column.null_count() or (dtype.is_float() and column.is_nan().any()))
 
 
 def refuse_text_columns(X: Any, argument: str, default: str) -> None:
     """Raise ValueError if X has a column that a default model, which reads numbers only, cannot take."""
-    columns = [c for c in getattr(X, "columns", ()) if isinstance(X, pd.DataFrame) and not _holds_numbers(X[c])]
+    columns = _text_columns(X) if isinstance(X, pd.DataFrame) else []
     if columns:
         raise ValueError(
             f"{argument}=None: the default {default} cannot read the column {columns[0]!r}, not a number; pass a "
             "Pipeline that encodes it."
         )
+
+
+def _text_columns(X: pd.DataFrame) -> list[Any]:
+    """Return the columns that do not hold numbers."""
+    return [name for k, name in enumerate(X.columns) if not _holds_numbers(X.iloc[:, k])]
 
 
 def _holds_numbers(column: pd.Series) -> bool:

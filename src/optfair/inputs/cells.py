@@ -1,0 +1,116 @@
+"""Read the cells of a column as numbers or as texts, and write what is missing in one way.
+
+A missing value is None, NaN, NaT, NA, a null of polars or arrow, or a masked entry: all of these are one thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from decimal import Decimal
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.inputs.labels import object_array
+from optfair.inputs.placeholders import is_placeholder
+
+# How a column of objects writes a missing value; anything else, and a mixture, becomes NaN.
+MARKERS = {"None": None, "NaN": np.nan}
+
+
+def missing_marker(values: np.ndarray) -> str:
+    """Return how an array of objects writes missing values: "None" where it always writes None, else "NaN"."""
+    return "None" if set(map(type, values[pd.isna(values)].tolist())) == {NoneType} else "NaN"
+
+
+def mark_missing(values: np.ndarray, marker: str) -> np.ndarray:
+    """Return objects whose missing values are all written as ``marker`` says; the same array if they are already."""
+    gaps = pd.isna(values)
+    kind = NoneType if marker == "None" else float
+    if all(type(value) is kind for value in values[gaps].tolist()):
+        return values
+    marked = values.copy()
+    marked[gaps] = MARKERS[marker]
+    return marked
+
+
+def as_texts(column: pd.Series) -> pd.Series:
+    """Return each value as a text, missing ones as NaN: 7, 7.0 and "7" are the same."""
+    codes, values = _factorize(column)
+    texts = object_array([*map(_text, values), np.nan])
+    return pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
+
+
+def as_numbers(column: pd.Series, *, finite: bool = True) -> pd.Series:
+    """Return float64, missing ones as NaN; a text that is no number is an error, and infinity unless allowed."""
+    if is_number(column):
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        codes, values = _factorize(column)
+        numbers = np.array([*(_parse_number(value, column) for value in values), np.nan])[codes]
+    infinite = np.flatnonzero(np.isinf(numbers) & finite)
+    if len(infinite):
+        raise ValueError(
+            f"column {column.name!r}: {len(infinite)} values are infinite (the first in row {infinite[0] + 1}); give a "
+            "number or leave the cell empty."
+        )
+    return pd.Series(numbers, index=column.index, name=column.name)
+
+
+def is_number(column: pd.Series) -> bool:
+    """Tell whether a column has a type of real numbers or truth values."""
+    dtype = column.dtype
+    return bool(pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype))
+
+
+def value_type(column: pd.Series) -> str:
+    """Return what pandas calls the values that are not missing; it would take NaT among numbers for a date."""
+    return str(pd.api.types.infer_dtype(column[column.notna()]))
+
+
+def type_error(column: pd.Series, step: str = "leave the column out") -> ValueError:
+    """Return the error of values that are neither numbers nor texts. step : what else a user can do."""
+    kind = value_type(column)
+    kind = str(column.dtype) if kind in ("mixed", "unknown-array") and column.dtype != object else kind
+    return ValueError(
+        f"column {column.name!r}: holds values of type {kind}, which cannot be a feature; convert them to numbers or "
+        f"texts, or {step}."
+    )
+
+
+def _text(value: Hashable) -> str:
+    text = str(value)
+    return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
+
+
+def _factorize(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
+    """Return (the index of each value, or -1 where it is missing; the distinct values)."""
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:  # lists
+        raise type_error(column) from None
+    return codes, pd.Index(values).tolist()
+
+
+def _parse_number(value: Any, column: pd.Series) -> float:
+    if isinstance(value, bool | int | float | Decimal | np.number | np.bool):
+        return float(value)
+    try:
+        if not isinstance(value, str) or "_" in value:  # float("1_0") is 10
+            raise ValueError
+        return float(value)
+    except ValueError:
+        row = int(np.flatnonzero((column == value).to_numpy())[0]) + 1
+        raise ValueError(
+            f"column {column.name!r}: {value!r} (row {row}) is not a number, and the column held numbers when the "
+            f"model was fitted; correct it or leave the cell empty{_missing_hint(value)}."
+        ) from None
+
+
+def _missing_hint(value: Any) -> str:
+    if not is_placeholder(value):
+        return ""
+    return f" (if {value!r} means missing: replace({value!r}, None), or --na '{value.strip()}' on the command line)"

@@ -1,0 +1,254 @@
+"""Remember the form of the table that a model was fitted on, and bring new rows into it.
+
+A model answers what is asked, not how it is written: its columns are found by name, and a column has the type and the
+missing values the marker that it had when the model was fitted. What has that form already is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.inputs.cells import as_numbers, as_texts, is_number, mark_missing, missing_marker, value_type
+from optfair.inputs.containers import as_table, is_polars_number, layout_of
+from optfair.inputs.frames import as_known_table, is_record, is_record_list, polars_frame, read_records
+from optfair.inputs.labels import object_array
+
+NUMBER, TEXT, CATEGORY, OTHER = "number", "text", "category", "other"
+FRAMES = ("pandas", "polars")
+_OBJECT_KINDS = {
+    "string": TEXT,
+    "boolean": NUMBER,
+    "integer": NUMBER,
+    "floating": NUMBER,
+    "mixed-integer-float": NUMBER,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnForm:
+    """A column as it was: its kind, the name of its type, how objects wrote missing values, and its categories.
+
+    has_points : whether some text was a whole number with a point, such as "7.0"; if none was, "7.0" is "7".
+    """
+
+    kind: str
+    dtype: str
+    marker: str = "NaN"
+    categories: tuple[Any, ...] = ()
+    has_points: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class TableForm:
+    """The form of a table: its container, the names of its columns where all are texts, and each column.
+
+    columns : of a data frame, else of the whole array, as one.
+    """
+
+    layout: str
+    names: tuple[str, ...] = ()
+    columns: tuple[ColumnForm, ...] = ()
+
+    @classmethod
+    def of(cls, X: Any) -> TableForm:
+        """Return the form of a table that a model is fitted on."""
+        layout = layout_of(X)
+        if layout not in FRAMES:
+            return cls(layout, columns=(ColumnForm(OTHER, "object", _array_marker(X, layout)),))
+        if not all(isinstance(name, str) for name in X.columns):
+            return cls("frame without names")
+        count = len(X.columns)
+        columns = [_pandas_form(X.iloc[:, k]) if layout == "pandas" else _polars_form(X[:, k]) for k in range(count)]
+        return cls(layout, tuple(map(str, X.columns)), tuple(columns))
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the columns that hold texts, also those that look like numbers."""
+        columns = zip(self.names, self.columns, strict=True) if self.names else ()
+        return [n for n, c in columns if c.kind == TEXT or (c.kind == CATEGORY and _are_texts(c.categories))]
+
+    def conform(self, X: Any, optional: Sequence[str] = ()) -> Any:
+        """Return rows in the form of those fitted on: X itself where it has that form.
+
+        optional : columns that may be absent. Columns of other names are left out, if all that the model reads are
+        there; if not, X keeps them, for the error message that names all of them.
+        """
+        if is_record(X) or is_record_list(X):
+            if not self.names:
+                raise ValueError(
+                    "X: is a dict, or a list of them, but the model was fitted without column names; give a row of "
+                    "values for each person."
+                )
+            X = read_records(X, self.names, optional)
+        X = as_table(as_known_table(X))
+        layout = layout_of(X)
+        if self.names and layout in FRAMES:
+            return self._conform_frame(_select(X, layout, self.names, optional), layout)
+        if layout in ("array", "rows"):  # without names, of a frame too: then it has no one marker
+            return _mark_array(X, layout, "NaN" if self.names or not self.columns else self.columns[0].marker)
+        return X
+
+    def _conform_frame(self, X: Any, layout: str) -> Any:
+        forms = dict(zip(self.names, self.columns, strict=True))
+        if not set(X.columns) <= set(forms) or len(set(X.columns)) < len(X.columns):
+            return X  # not these columns: an error that others report
+        is_polars = layout == self.layout == "polars"
+        if is_polars and all(_has_polars_form(X[name], forms[name]) for name in X.columns):
+            return X
+        frame = polars_frame(X) if layout == "polars" else X
+        columns = {name: _conform_column(frame[name], forms[name]) for name in frame.columns}
+        changed = {name: column for name, column in columns.items() if column is not None}
+        return frame.assign(**changed) if changed else frame
+
+
+def read_training_table(X: Any) -> Any:
+    """Return a table to fit on, in which a column of objects writes missing values in one way; mostly X itself."""
+    X = as_table(as_known_table(X))
+    layout = layout_of(X)
+    if layout in ("array", "rows"):
+        return _mark_array(X, layout, _array_marker(X, layout))
+    if layout != "pandas":
+        return X
+    for k in np.flatnonzero([_is_object(dtype) for dtype in X.dtypes]):
+        values = X.iloc[:, k].to_numpy()
+        marked = mark_missing(values, missing_marker(values))
+        if marked is not values:
+            X = X.copy(deep=False)
+            X.isetitem(k, pd.Series(marked, index=X.index, dtype=object))
+    return X
+
+
+def _select(X: Any, layout: str, names: Sequence[str], optional: Sequence[str]) -> Any:
+    """Return the columns of a model, in its order, if X has further ones and none is absent that must be there."""
+    given = list(X.columns)
+    has_all = all(name in given or name in optional for name in names)
+    if not has_all or set(given) <= set(names):
+        return X
+    selection = [name for name in names if name in given]
+    repeated = [name for name in selection if given.count(name) > 1]
+    if repeated:
+        raise ValueError(f"X: has {given.count(repeated[0])} columns named {repeated[0]!r}; rename all but one.")
+    return X[selection] if layout == "pandas" else X.select(selection)
+
+
+# -- the form of a column ---------------------------------------------------------------------------------
+def _pandas_form(column: pd.Series) -> ColumnForm:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        categories = tuple(dtype.categories.tolist())
+        is_plain = all(isinstance(value, str | int | float) for value in categories)  # a file holds no intervals
+        return ColumnForm(CATEGORY, "category", categories=categories) if is_plain else ColumnForm(OTHER, "category")
+    if _is_object(dtype):
+        kind = _OBJECT_KINDS.get(value_type(column), OTHER)
+        has_points = kind == TEXT and _has_points(column)
+        return ColumnForm(kind, "object", missing_marker(column.to_numpy()), has_points=has_points)
+    if pd.api.types.is_string_dtype(dtype):
+        return ColumnForm(TEXT, str(dtype), has_points=_has_points(column))
+    return ColumnForm(NUMBER if is_number(column) else OTHER, str(dtype))
+
+
+def _polars_form(column: Any) -> ColumnForm:
+    dtype = str(column.dtype)
+    if is_polars_number(column.dtype) or dtype == "Boolean":
+        return ColumnForm(NUMBER, "bool" if dtype == "Boolean" else "float64")
+    is_text = dtype.startswith(("String", "Utf8", "Categorical", "Enum"))
+    return ColumnForm(TEXT if is_text else OTHER, "object", "None", has_points=is_text and _has_points(column))
+
+
+def _has_polars_form(column: Any, form: ColumnForm) -> bool:
+    other = _polars_form(column)
+    return other.kind == form.kind and other.has_points <= form.has_points
+
+
+# -- new rows ---------------------------------------------------------------------------------------------
+def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
+    """Return a column in the form that it had, or None if it has it already."""
+    dtype = column.dtype
+    if form.kind == NUMBER and form.dtype != "object":
+        is_plain = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+        return None if is_plain or str(dtype) == form.dtype else _conform_numbers(column, form.dtype)
+    if form.kind == CATEGORY:
+        has_form = isinstance(dtype, pd.CategoricalDtype) and _are_texts(dtype.categories) == _are_texts(
+            form.categories
+        )
+        return None if has_form else _conform_categories(column, form.categories)
+    if form.dtype != "object":
+        if (str(dtype) == form.dtype and _has_texts_of(column, form)) or form.dtype == "category":
+            return None
+        try:
+            return (as_texts(column) if form.kind == TEXT else column).astype(form.dtype)
+        except (TypeError, ValueError, ImportError):  # not such values, or a type of a package that is not here
+            return as_texts(column) if form.kind == TEXT else None
+    kind = _OBJECT_KINDS.get(value_type(column), OTHER)
+    has_kind = (form.kind == kind and _has_texts_of(column, form)) or form.kind == OTHER or column.isna().all()
+    has_form = _is_object(dtype) and has_kind
+    if not has_form and form.kind == TEXT:
+        column = as_texts(column)
+    elif not has_form and form.kind == NUMBER and not is_number(column):
+        column = as_numbers(column, finite=False)
+    values = column.astype(object).to_numpy()
+    marked = mark_missing(values, form.marker)
+    return None if has_form and marked is values else pd.Series(marked, index=column.index, dtype=object)
+
+
+def _has_points(column: pd.Series) -> bool:
+    return any(isinstance(value, str) and value.endswith(".0") for value in column)
+
+
+def _has_texts_of(column: pd.Series, form: ColumnForm) -> bool:
+    """Tell whether texts can stay as they are: numbers with a point only where there were some."""
+    return form.kind != TEXT or form.has_points or not _has_points(column)
+
+
+def _are_texts(categories: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in categories)
+
+
+def _is_object(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def _conform_numbers(column: pd.Series, dtype: str) -> pd.Series:
+    """Return numbers in the NumPy type fitted on, or as float64 where that cannot hold them."""
+    if pd.api.types.is_integer_dtype(column.dtype) and not column.isna().any():
+        return column.astype(np.uint64 if column.min() > np.iinfo(np.int64).max else np.int64)  # all digits
+    numbers = as_numbers(column, finite=False)
+    if dtype == "bool" and numbers.isin([0.0, 1.0]).all():
+        return numbers.astype(bool)
+    return numbers
+
+
+def _conform_categories(column: pd.Series, categories: Sequence[Any]) -> pd.Series:
+    """Return categories in the order fitted on, with values not seen there behind them."""
+    if _are_texts(categories):
+        column = as_texts(column)
+    values = column.astype(object)
+    unseen = [value for value in values[values.notna()].unique() if value not in set(categories)]
+    return pd.Series(pd.Categorical(values, categories=[*categories, *unseen]), index=column.index)
+
+
+# -- arrays and lists -------------------------------------------------------------------------------------
+def _array_marker(X: Any, layout: str) -> str:
+    """Return how an array of objects, or a list of rows, writes missing values."""
+    if layout == "rows":
+        return missing_marker(object_array([value for row in X for value in row]))
+    if layout == "array" and _is_object(getattr(X, "dtype", None)):
+        return missing_marker(np.asarray(X))
+    return "NaN"
+
+
+def _mark_array(X: Any, layout: str, marker: str) -> Any:
+    """Return X with its missing values marked in one way; X itself if they are."""
+    if layout == "array":
+        return mark_missing(X, marker) if isinstance(X, np.ndarray) and _is_object(X.dtype) else X
+    flat = object_array([value for row in X for value in row])
+    marked = mark_missing(flat, marker)
+    if marked is flat:
+        return X
+    cells = iter(marked.tolist())
+    return type(X)([[next(cells) for _ in row] for row in X])
