@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from optfair.posteriors import calibration
+from optfair.posteriors import multinomial
 from optfair.posteriors.calibration import CLIP, Scaling, apply_calibration, calibrate, fit_calibration, fit_scaling
 from tests.posteriors.helpers import draw_cells
 from tests.problems import softmax
@@ -163,7 +163,7 @@ def test_the_optimum_does_not_depend_on_the_preconditioner(monkeypatch):
     P, cell = truth(16)
     Z = power(P)
     full = fit_scaling(Z, cell)
-    monkeypatch.setattr(calibration, "FULL_HESSIAN_CELLS", 2)
+    monkeypatch.setattr(multinomial, "FULL_HESSIAN_CELLS", 2)
     blocks = fit_scaling(Z, cell)
     loss = make_loss(Z, cell, np.ones(N), 1.0)
     assert loss(blocks.slopes, blocks.intercepts) < loss(full.slopes, full.intercepts) + 1e-6
@@ -183,7 +183,7 @@ def test_a_start_from_a_sketch_ends_at_the_same_optimum(monkeypatch):
     P, cell = truth(18)
     Z = power(P)
     plain = fit_scaling(Z, cell)(Z)
-    monkeypatch.setattr(calibration, "SKETCH_ROWS", N // 4)
+    monkeypatch.setattr(multinomial, "SKETCH_ROWS", N // 4)
     np.testing.assert_allclose(fit_scaling(Z, cell)(Z), plain, atol=2e-5)
 
 
@@ -195,7 +195,7 @@ def test_a_sample_of_the_rows_gives_nearly_the_same_scaling(monkeypatch):
     cell = np.where(cell >= 2, cell + 1, cell)
     cell[:6] = 2
     full = fit_scaling(Z, cell)
-    monkeypatch.setattr(calibration, "FIT_ROWS", 4000)
+    monkeypatch.setattr(multinomial, "FIT_ROWS", 4000)
     sampled = fit_scaling(Z, cell)
     assert sampled.cells.tolist() == full.cells.tolist() == [0, 1, 2, 3, 4]
     Q, R = full(Z)[:, :5], sampled(Z)[:, :5]
@@ -206,7 +206,7 @@ def test_a_sample_of_the_rows_gives_nearly_the_same_scaling(monkeypatch):
 def test_samples_have_the_shares_of_the_rows_they_come_from():
     rng = np.random.default_rng(20)
     target, w = rng.choice(4, 5000, p=[0.9, 0.05, 0.049, 0.001]), rng.uniform(0.5, 2, 5000)
-    index, weight = calibration._sample(target, w, 1000, rng)
+    index, weight = multinomial._sample(target, w, 1000, rng)
     assert len(np.unique(index)) == len(index) <= 1000
     share = np.bincount(target[index], weight, 4) / weight.sum()
     np.testing.assert_allclose(share, np.bincount(target, w, 4) / w.sum(), rtol=0.1)

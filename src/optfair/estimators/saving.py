@@ -32,6 +32,7 @@ KNOWN_TYPES = {
     "optfair.inprocessing.mixture.Mixture",
     "optfair.inprocessing.mixture.ModelScores",
     "optfair.nn.classifier.TorchClassifier",
+    "optfair.posteriors.calibration.AwareScaling",
     "optfair.posteriors.calibration.Scaling",
     "optfair.posteriors.models.ClassModel",
     "optfair.posteriors.models.FactoredModel",

@@ -5,26 +5,27 @@
 At the minimum the calibrated cells agree with the labels on average, and so do their products with every log z_c: the
 plug-in confusion tensor of a rule that depends on z is then close to the labelled one (Kull et al. 2019 call this
 Dirichlet calibration). B is drawn towards the identity, which is no calibration at all.
+
+Where the group a of a row is known, what is calibrated is P(Y | x, a). Estimates of it by groups are noisy where groups
+are small, so that they are joined with that of everybody, by slopes that all groups share:
+
+    softmax(log P(Y | x, a) · B + log P(Y | x) · C + b + b_a)        C and b_a are drawn towards zero
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize, special
+from scipy import special
 
-from optfair.dual.kernel import block_hessian
+from optfair.posteriors.multinomial import effective_rows, fit_multinomial
 from optfair.utils.parallel import map_blocks, one_blas_thread
-from optfair.utils.sampling import systematic_draw
 
 CLIP = 1e-5  # probabilities below this are rounding of most models; their logs would dominate the slopes
 MIN_CLASS_ROWS = 5  # rows of each class in a group, for a scaling of its own
-FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
-SKETCH_ROWS = 20_000  # a sample of this size gives the starting point where there are many rows
-HESSIAN_ROWS = 4_000  # rows behind the preconditioner
-FULL_HESSIAN_CELLS = 40  # beyond, only the diagonal blocks of the Hessian are used: the full one has k⁴ entries
 RIDGE = 10.0  # where rows are plenty
 RIDGES = (1e6, 1e4, 1e3, 1e2, 10.0)  # tried where rows are few
 ROWS_PER_PARAMETER = 20  # of (B, b): with fewer rows the scaling overfits
@@ -52,100 +53,52 @@ class Scaling:
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class AwareScaling:
+    """slopes : (2k, k) B above C, intercepts : (A, k) b + b_a, of the k classes in ``classes``; m classes in all."""
+
+    slopes: np.ndarray
+    intercepts: np.ndarray
+    classes: np.ndarray
+    m: int
+
+    def __call__(self, P_aware: np.ndarray, pooled: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Return P(Y | X, A), calibrated, (n, m), of P(Y | X, A) and P(Y | X), (n, m) each, and groups (n,)."""
+        out = np.zeros_like(P_aware)
+        logs = np.column_stack([_logs(P_aware, self.classes), _logs(pooled, self.classes)])
+        out[:, self.classes] = special.softmax(logs @ self.slopes + self.intercepts[group], axis=1)
+        return out
+
+
+Calibration = tuple[Scaling | AwareScaling, ...]  # of everybody together, or of each group
+
+
 def fit_scaling(
     Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = RIDGE, seed: int = 0
 ) -> Scaling:
     """Fit (B, b) to rows Z (n, p) and the observed cell of each row, (n,) integers."""
-    n, p = Z.shape
-    w, n_people = np.ones(n) if weight is None else weight / weight.mean(), _effective_rows(weight, n)
-    cells = np.flatnonzero(np.bincount(cell, w, minlength=p) > 0)
-    target = np.searchsorted(cells, cell)
-    rng = np.random.default_rng(seed)
-    if n > FIT_ROWS:
-        index, w = _sample(target, w, FIT_ROWS, rng)
-        Z, target = Z[index], target[index]
-    F = np.column_stack([np.ones(len(Z)), _logs(Z, cells)])
-    theta = np.eye(len(cells), len(cells) + 1, 1)  # (b, Bᵀ), (k, k + 1): as many rows as cells
-    if len(F) > 2 * SKETCH_ROWS:
-        index, sample_weight = _sample(target, w, SKETCH_ROWS, rng)
-        theta = _minimise(F[index], target[index], sample_weight, ridge / n_people, theta)
-    theta = _minimise(F, target, w, ridge / n_people, theta)
-    return Scaling(theta[:, 1:].T, theta[:, 0], cells, p)
+    cells, theta = fit_multinomial(lambda rows, cells: _logs(Z[rows], cells), cell, Z.shape[1], weight, ridge, seed)
+    return Scaling(theta[:, 1:].T, theta[:, 0], cells, Z.shape[1])
 
 
-def _effective_rows(weight: np.ndarray | None, n: int) -> float:
-    """Return how many people the rows stand for: a weight of two is two, but weights that sum to one are not one."""
-    if weight is None:
-        return float(n)
-    return max(float(weight.sum()), n / float(np.mean((weight / weight.mean()) ** 2)))
+def fit_aware_scaling(
+    P_aware: np.ndarray,
+    pooled: np.ndarray,
+    a: np.ndarray,
+    y: np.ndarray,
+    n_groups: int,
+    weight: np.ndarray | None = None,
+    ridge: float = RIDGE,
+    seed: int = 0,
+) -> AwareScaling:
+    """Fit (B, C, b, b_a) to P(Y | X, A) and P(Y | X), (n, m) each, and the observed groups and classes, (n,) codes."""
 
+    def features(rows: np.ndarray | slice, classes: np.ndarray) -> np.ndarray:
+        return np.column_stack([_logs(P_aware[rows], classes), _logs(pooled[rows], classes), np.eye(n_groups)[a[rows]]])
 
-def _sample(target: np.ndarray, w: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most ``size`` rows, half of them dealt out to cells, and their weights, of mean one."""
-    count = np.bincount(target)
-    index, inverse = systematic_draw(w * (1 / len(w) + 1 / (len(count) * count[target])), size, rng)
-    index, first, times = np.unique(index, return_index=True, return_counts=True)
-    weight = w[index] * inverse[first] * times
-    return index, weight / weight.mean()
-
-
-def _minimise(F: np.ndarray, target: np.ndarray, w: np.ndarray, strength: float, start: np.ndarray) -> np.ndarray:
-    """Return argmin_θ mean_x w (logsumexp(θ f) − (θ f)[target]) + strength/2 ‖slopes of θ − I‖².
-
-    f = (1, log z), θ: (k, k + 1). By L-BFGS in the variable u, θ = start + R u, with R Rᵀ about the inverse of the
-    Hessian at the start.
-    """
-    shape, identity = start.shape, np.eye(len(start), len(start) + 1, 1)
-    ridge = strength * (np.arange(shape[1]) > 0)  # slopes are shrunk to the identity, intercepts are not
-    R = _inverse_root(F, w, ridge, start)
-
-    def theta(u: np.ndarray) -> np.ndarray:
-        return np.asarray(start + (R @ u.reshape(len(R), -1, 1)).reshape(shape))
-
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        current = theta(u)
-
-        def block(part: slice) -> tuple[float, np.ndarray]:
-            rows, cell, weight = F[part], target[part], w[part]
-            row = np.arange(len(rows))
-            scores = current @ rows.T  # cell-major: long vector operations
-            scores -= scores.max(axis=0)
-            target_scores = scores[cell, row]
-            np.exp(scores, out=scores)
-            size = scores.sum(axis=0)
-            scores *= weight / size
-            scores[cell, row] -= weight
-            return float(weight @ (np.log(size) - target_scores)), scores @ rows
-
-        parts = map_blocks(block, len(F), 4 * len(current))
-        value = sum(v for v, _ in parts) / len(F) + 0.5 * float((ridge * (current - identity) ** 2).sum())
-        gradient = np.sum([g for _, g in parts], axis=0) / len(F) + ridge * (current - identity)
-        return value, (gradient.reshape(len(R), 1, -1) @ R).ravel()
-
-    limits = {"maxiter": 100, "gtol": 1e-6, "ftol": 0.0}
-    return theta(optimize.minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=limits).x)
-
-
-def _inverse_root(F: np.ndarray, w: np.ndarray, ridge: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return R with R Rᵀ = H⁻¹, H the Hessian at θ from some rows: L-BFGS then needs ten steps, not hundreds.
-
-    (1, k(k+1), k(k+1)); or, with very many cells, only its blocks Fᵀ diag(w ẑ_j) F, (k, k + 1, k + 1).
-    """
-    step = max(len(F) // HESSIAN_ROWS, 1)
-    F, w = F[::step], w[::step]
-    h = special.softmax(theta @ F.T, axis=0)
-    k = len(h)
-    if k <= FULL_HESSIAN_CELLS:
-        H = block_hessian(F, h, 1.0, w).reshape(k + 1, k, k + 1, k).transpose(1, 0, 3, 2).reshape(1, k * (k + 1), -1)
-    else:
-        H = np.stack([(F.T * (w * h[j])) @ F for j in range(k)])
-    H /= len(F)
-    blocks, size, _ = H.shape
-    diagonal = np.arange(size)
-    least = 1e-7 * H[:, diagonal, diagonal].mean() + 1e-12  # equal changes of all scores change nothing
-    H[:, diagonal, diagonal] += np.tile(ridge, k).reshape(blocks, size) + least
-    inverse = [linalg.solve_triangular(linalg.cholesky(block, lower=True), np.eye(size), lower=True).T for block in H]
-    return np.stack(inverse)
+    classes, theta = fit_multinomial(features, y, P_aware.shape[1], weight, ridge, seed)
+    k = len(classes)
+    return AwareScaling(theta[:, 1 : 2 * k + 1].T, theta[:, 0] + theta[:, 2 * k + 1 :].T, classes, P_aware.shape[1])
 
 
 def calibrate(
@@ -156,25 +109,28 @@ def calibrate(
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
     aware: bool,
+    pooled: np.ndarray | None = None,
     seed: int = 0,
-) -> tuple[tuple[Scaling, ...], np.ndarray]:
+) -> tuple[Calibration, np.ndarray]:
     """Return the scalings for new rows, and ẑ (n, A, m) of these.
 
     Where rows are few for so many parameters, ẑ of each row is by scalings that have not seen it, and ρ is the one that
     does best in the first of the splits: else the rule, its certificate and the report would be too optimistic.
-    splits : (train, test) positions, every row in one test part.
+    splits : (train, test) positions, every row in one test part. pooled : P(Y | X), (n, m), to be joined with what is
+    known of each group.
     """
     n, A, m = Z.shape
     group = a if aware else None
-    n_parameters = A * m * (m + 1) if aware else A * m * (A * m + 1)
-    if not MIN_ROWS_FOR_CV <= _effective_rows(weight, n) < ROWS_PER_PARAMETER * n_parameters:
-        scalings = fit_calibration(Z, a, y, weight, aware=aware, seed=seed)
-        return scalings, apply_calibration(scalings, Z, group)
+    n_parameters = A * m * (A * m + 1) if not aware else A * m * (m + 1) if pooled is None else m * (2 * m + 1 + A)
+    if not MIN_ROWS_FOR_CV <= effective_rows(weight, n) < ROWS_PER_PARAMETER * n_parameters:
+        scalings = fit_calibration(Z, a, y, weight, aware=aware, pooled=pooled, seed=seed)
+        return scalings, apply_calibration(scalings, Z, group, pooled)
 
     def held_out(train: np.ndarray, test: np.ndarray, ridge: float) -> np.ndarray:
-        w = None if weight is None else weight[train]
-        scalings = fit_calibration(Z[train], a[train], y[train], w, aware=aware, ridge=ridge, seed=seed)
-        return apply_calibration(scalings, Z[test], None if group is None else group[test])
+        w, p, p_test = (None if v is None else v[r] for v, r in ((weight, train), (pooled, train), (pooled, test)))
+        options: dict[str, Any] = {"aware": aware, "pooled": p, "ridge": ridge, "seed": seed}
+        scalings = fit_calibration(Z[train], a[train], y[train], w, **options)
+        return apply_calibration(scalings, Z[test], None if group is None else group[test], p_test)
 
     def loss(ridge: float) -> float:
         train, test = splits[0]
@@ -187,7 +143,7 @@ def calibrate(
     out = np.empty_like(Z)
     for train, test in splits:
         out[test] = held_out(train, test, ridge)
-    return fit_calibration(Z, a, y, weight, aware=aware, ridge=ridge, seed=seed), out
+    return fit_calibration(Z, a, y, weight, aware=aware, pooled=pooled, ridge=ridge, seed=seed), out
 
 
 def fit_calibration(
@@ -197,14 +153,20 @@ def fit_calibration(
     weight: np.ndarray | None,
     *,
     aware: bool,
+    pooled: np.ndarray | None = None,
     ridge: float = RIDGE,
     seed: int = 0,
-) -> tuple[Scaling, ...]:
-    """Fit one scaling of the joint posterior Z (n, A, m); or, aware, one of P(Y | X, A=a) for each group a."""
+) -> Calibration:
+    """Fit one scaling of the joint posterior Z (n, A, m); or, aware, one of P(Y | X, A=a) for each group a.
+
+    pooled : P(Y | X), (n, m): the groups then share one `AwareScaling`.
+    """
     n, A, m = Z.shape
     with one_blas_thread():  # small matrices between passes: threads would cost more than they give
         if not aware:
             return (fit_scaling(Z.reshape(n, A * m), a * m + y, weight, ridge, seed),)
+        if pooled is not None:
+            return (fit_aware_scaling(Z[np.arange(n), a], pooled, a, y, A, weight, ridge, seed),)
         members = [np.flatnonzero(a == group) for group in range(A)]
         # Where a class has hardly any rows, labels cannot say how likely it is: the model is left as it is.
         w = np.ones(n) if weight is None else weight
@@ -217,15 +179,38 @@ def fit_calibration(
         )
 
 
-def apply_calibration(scalings: tuple[Scaling, ...], Z: np.ndarray, group: np.ndarray | None) -> np.ndarray:
-    """Return ẑ, (n, A, m). group : the code of each row's group for scalings by group (−1: left as it is), or None."""
+def apply_calibration(
+    scalings: Calibration, Z: np.ndarray, group: np.ndarray | None, pooled: np.ndarray | None = None
+) -> np.ndarray:
+    """Return ẑ, (n, A, m). group : the code of each row's group for scalings by group (−1: left as it is), or None.
+
+    pooled : P(Y | X), (n, m), for an `AwareScaling`.
+    """
+    first, out = scalings[0], Z.copy()
+    if isinstance(first, AwareScaling):
+        assert group is not None and pooled is not None
+        rows = np.flatnonzero(group >= 0)
+        out[rows, group[rows]] = first(Z[rows, group[rows]], pooled[rows], group[rows])
+        return out
     if group is None:
-        return scalings[0](Z.reshape(len(Z), -1)).reshape(Z.shape)
-    out = Z.copy()
+        return first(Z.reshape(len(Z), -1)).reshape(Z.shape)
     for a, scaling in enumerate(scalings):
-        rows = np.flatnonzero(group == a)
-        out[rows, a] = scaling(Z[rows, a])
+        if isinstance(scaling, Scaling):
+            rows = np.flatnonzero(group == a)
+            out[rows, a] = scaling(Z[rows, a])
     return out
+
+
+def keep_classes(Z: np.ndarray, calibrated: np.ndarray) -> np.ndarray:
+    """Return z̃, (n, A, m), that splits the classes of Z over groups as ẑ does, and leaves P(Y | X) as it is.
+
+        z̃[a, i] = P(Y=i | x) · ẑ[a, i] / Σ_a ẑ[a, i],   P(Y=i | x) = Σ_a z[a, i]
+
+    A class that ẑ rules out is split as everybody with these features.
+    """
+    total, groups = calibrated.sum(axis=1, keepdims=True), calibrated.sum(axis=2, keepdims=True)
+    share = np.where(total > 0, calibrated / np.where(total > 0, total, 1.0), groups)
+    return np.asarray(Z.sum(axis=1, keepdims=True) * share)
 
 
 def _logs(Z: np.ndarray, cells: np.ndarray) -> np.ndarray:
