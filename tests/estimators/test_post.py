@@ -40,7 +40,10 @@ from tests.estimators.helpers import (
         ({"decision": "coin"}, "decision='coin': must be one of 'hashed', 'argmax', 'sampled'."),
         ({"missing": "drop"}, "missing='drop': must be one of 'error', 'group'."),
         ({"unseen": "ignore"}, "unseen='ignore': must be one of 'error', 'blind'."),
-        ({"calibration": "platt"}, "calibration='platt': must be one of 'none', 'posterior', 'labels', 'both'."),
+        (
+            {"calibration": "platt"},
+            "calibration='platt': must be one of 'auto', 'none', 'posterior', 'labels', 'both', 'groups'.",
+        ),
         ({"posterior": "full"}, "posterior='full': must be one of 'auto', 'joint', 'factored'."),
         ({"cv": "loo"}, "cv='loo': must be a number of folds, a splitter, a list of splits, or 'prefit'."),
         ({"cv": 1}, "cv=1: must be at least 2 folds, a splitter, a list of splits, or 'prefit'."),
@@ -211,7 +214,9 @@ def test_constraints_on_empty_cells_are_one_warning_that_names_them():
 
 
 def test_a_criterion_on_whole_groups_does_not_mind_empty_cells():
-    model = make_post().fit(X, Y, sensitive_features=with_rare_group())  # a warning would be an error here
+    with pytest.warns(OptFairWarning, match="'b' to") as caught:  # of what is lost when one person has to be average
+        model = make_post().fit(X, Y, sensitive_features=with_rare_group())
+    assert len(caught) == 1
     assert model.groups_.tolist() == ["f", "m", "rare"] and model.certificate_.excess == 0
 
 

@@ -19,8 +19,8 @@ from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
 from optfair.inputs.labels import check_weights, encode_classes
 from optfair.metrics.counts import count_codes
-from optfair.posteriors.calibration import apply_calibration, calibrate
-from optfair.posteriors.models import JointModel, place_in_groups
+from optfair.posteriors.calibration import apply_calibration, calibrate, keep_classes
+from optfair.posteriors.models import JointModel, likeliest_classes, own_posterior, place_in_groups, pooled_posterior
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
 from optfair.rule.file import rule_content
 from optfair.rule.loading import rule_from_content
@@ -29,7 +29,8 @@ from optfair.rule.rule import flat
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
-CALIBRATIONS = ("none", "posterior", "labels", "both")
+CALIBRATIONS = ("auto", "none", "posterior", "labels", "both", "groups")
+RECALIBRATED = "recalibrated"  # in a report: the likeliest class by calibrated posteriors, without constraints
 SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
 
 
@@ -77,9 +78,11 @@ class OptFairPost(RuleSolver):
     cv : int, splitter, list of splits, or "prefit", default 5
         Folds of the out-of-fold posteriors. With a number, a hash of its features decides which fold a row is in, so
         that the order of the rows does not matter.
-    calibration : {"both", "posterior", "labels", "none"}, default "both"
+    calibration : {"auto", "both", "groups", "posterior", "labels", "none"}, default "auto"
         What labels are used for, beyond the models: z is calibrated ("posterior"), bounds are moved until they hold for
-        the labels, as far as these are more than noise ("labels"), both, or nothing.
+        the labels, as far as these are more than noise ("labels"), both, or nothing. "groups" is "both", but P(Y|X)
+        stays what the model says, and only its split over groups is calibrated: without constraints the rule then is
+        the model's own likeliest class. "auto": both, but groups for a model that is already fitted.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
     missing : {"error", "group"}, default "error"
@@ -110,8 +113,10 @@ class OptFairPost(RuleSolver):
         Names of the groups.
     posterior_model_ : callable
         The fitted model X -> z.
-    calibration_ : tuple of Scaling or None
+    calibration_ : tuple of Scaling or AwareScaling, or None
         Calibration of z.
+    keeps_classes_ : bool
+        Whether P(Y|X) stays what the model says.
     n_base_fits_ : int
         Models that were fitted.
     seconds_ : dict
@@ -151,7 +156,7 @@ class OptFairPost(RuleSolver):
         posterior: str = "auto",
         group_estimator: Any = None,
         cv: Any = 5,
-        calibration: str = "both",
+        calibration: str = "auto",
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -238,11 +243,16 @@ class OptFairPost(RuleSolver):
         seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()
-        aware, scalings = self.awareness == "aware", None
+        aware, scalings, keeps_classes = self.awareness == "aware", None, self._calibration() == "groups"
         Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
-        plain = Z.sum(axis=1).argmax(axis=1)
-        if self.calibration in ("posterior", "both"):
-            scalings, Z = calibrate(Z, data.a, data.y, data.weight, posteriors.splits, aware=aware, seed=options.seed)
+        plain = likeliest_classes(own_posterior(posteriors.model, posteriors.Z, Z))
+        pooled = pooled_posterior(posteriors.model, posteriors.Z) if aware else None
+        # Where the group is known there is no split over groups to calibrate.
+        if self._calibration() in ("posterior", "both") or (keeps_classes and not aware):
+            labels = data.a, data.y, data.weight, posteriors.splits
+            scalings, Z = calibrate(Z, *labels, aware=aware, pooled=pooled, seed=options.seed)
+        Z = keep_classes(posteriors.Z, Z) if keeps_classes else Z
+        free = None if keeps_classes or scalings is None else likeliest_classes(Z)
         seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()
@@ -257,10 +267,13 @@ class OptFairPost(RuleSolver):
         self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, scalings, seconds
         self.n_base_fits_ = posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
-        self._fitted = None
-        if self.keep_posteriors:
-            counts = count_codes(data.a, data.y, plain, posterior.weight, posterior.groups, posterior.classes)
-            self._fitted = FittedPosteriors(problem, solution, counts, data.n_people)
+        self.keeps_classes_ = keeps_classes
+        names = posterior.weight, posterior.groups, posterior.classes
+        counted = count_codes(data.a, data.y, plain, *names)
+        recalibrated = None if free is None else count_codes(data.a, data.y, free, *names)
+        fitted = FittedPosteriors(problem, solution, counted, recalibrated, data.n_people)
+        self._fitted = fitted if self.keep_posteriors else None
+        self._warn_about_answers(fitted)
         return self
 
     # -- prediction ----------------------------------------------------------------------------------------
@@ -293,10 +306,14 @@ class OptFairPost(RuleSolver):
     def _posteriors_of(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return z as the models give it, and calibrated."""
         X, group = self._check_new_rows(X, sensitive_features)
-        Z = self.posterior_model_(X)
+        raw = Z = self.posterior_model_(X)
         if group is not None:
             Z = place_in_groups(Z, group)
-        return Z, Z if self.calibration_ is None else apply_calibration(self.calibration_, Z, group)
+        Z_plain = own_posterior(self.posterior_model_, raw, Z)
+        if self.calibration_ is not None:
+            pooled = None if group is None else pooled_posterior(self.posterior_model_, raw)
+            Z = apply_calibration(self.calibration_, Z, group, pooled)
+        return Z_plain, keep_classes(raw, Z) if self.keeps_classes_ else Z
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return h(x), the probability of each class as the prediction.
@@ -369,8 +386,9 @@ class OptFairPost(RuleSolver):
     ) -> Report:
         """Report what was asked for and reached, and at what price; ``print`` it.
 
-        Without data it is about the people fitted on, out of fold. With labelled data it compares the plain model, the
-        rule and its decisions on them, every violation with its interval and noise floor.
+        Without data it is about the people fitted on, out of fold. With labelled data it compares the plain model, its
+        recalibrated probabilities without constraints, the rule and its decisions on them, every violation with its
+        interval and noise floor.
 
         Parameters
         ----------
@@ -412,16 +430,18 @@ class OptFairPost(RuleSolver):
             h = normalise_rows(self.rule_.predict_proba(measure.Z))
             fair = count_codes(group, label, h, measure.weight, measure.groups, measure.classes)
             title = f"{title}; {measure.n} people fitted on, out of fold"
-            predictions = {self._plain_name(): fitted.plain, "fair rule": fair}
+            predictions = {self._plain_name(): fitted.plain}
+            predictions |= {} if fitted.recalibrated is None else {RECALIBRATED: fitted.recalibrated}
+            predictions["fair rule"] = fair
             return make_report(title, self.rule_, constraints, predictions, n_people=measure.n, **fitting)
         X, label, group, groups = self._check_labelled(X, y, sensitive_features, sample_weight)
-        raw, Z = self._posteriors_of(X, groups)
+        Z_plain, Z = self._posteriors_of(X, groups)
         decisions, _ = encode_classes(self.predict(X, sensitive_features=groups, keys=keys), self.classes_.tolist())
-        codes_of = {
-            self._plain_name(): raw.sum(axis=1).argmax(axis=1),
-            f"decisions ({self.decision})": decisions,
-            "fair rule": normalise_rows(self.rule_.predict_proba(Z)),
-        }
+        codes_of = {self._plain_name(): likeliest_classes(Z_plain)}
+        if self.calibration_ is not None and not self.keeps_classes_:
+            codes_of[RECALIBRATED] = likeliest_classes(Z)
+        codes_of[f"decisions ({self.decision})"] = decisions
+        codes_of["fair rule"] = normalise_rows(self.rule_.predict_proba(Z))
         weight, names = check_weights(sample_weight, len(label)), (self.rule_.groups, self.rule_.classes)
         counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in codes_of.items()}
         title = f"{title}; {len(label)} people given"

@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.errors import warn_empty
+from optfair.estimators.answers import answer_shares, lost_classes, warn_lost
 from optfair.estimators.saving import SavableClassifier
 from optfair.inputs.labels import match_groups
 from optfair.metrics.counts import ConfusionCounts
+from optfair.posteriors.out_of_fold import is_fitted_model
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.driver import Solution, solve_problem
@@ -36,13 +38,15 @@ class FittedPosteriors:
     """What is kept of the rows fitted on: personal data, never written out.
 
     problem : with out-of-fold posteriors and observed cells. solution : of the present constraints.
-    plain : what the model itself would have predicted, out of fold, counted. n_people : their number, or None where
+    plain : what the model itself would have predicted, out of fold, counted. recalibrated : the same for the calibrated
+    posteriors, without constraints; None where these leave P(Y | X) as it is. n_people : their number, or None where
     weights are those of a survey.
     """
 
     problem: FairProblem
     solution: Solution
     plain: ConfusionCounts
+    recalibrated: ConfusionCounts | None
     n_people: float | None
 
 
@@ -52,6 +56,8 @@ class RuleSolver(SavableClassifier):
     temperature: Any
     gap: float
     calibration: str
+    cv: Any
+    costs: Any
     rule_: FairRule
     seconds_: dict[str, float]
     n_base_fits_: int
@@ -64,9 +70,15 @@ class RuleSolver(SavableClassifier):
     # -- how rules are solved ------------------------------------------------------------------------------
     def _solve(self, problem: FairProblem, n_people: float | None, start: Solution | None = None) -> Solution:
         """Solve a problem, with bounds corrected by labels if that is asked for."""
-        if self.calibration in ("labels", "both"):
+        if self._calibration() in ("labels", "both", "groups"):
             return solve_with_labels(problem, start, n_people)
         return solve_problem(problem, start)
+
+    def _calibration(self) -> str:
+        """Return what labels are used for: "auto" keeps the probabilities of a model that is already fitted."""
+        if self.calibration != "auto":
+            return self.calibration
+        return "groups" if is_fitted_model(self.estimator, self.cv) else "both"
 
     def _options(self) -> Options:
         """Return how to solve."""
@@ -175,11 +187,20 @@ class RuleSolver(SavableClassifier):
             warn_empty(problem.rows.dropped)
         solution = other._solve(problem, fitted.n_people, fitted.solution)
         other._fitted = replace(fitted, problem=problem, solution=solution)
+        other._warn_about_answers(other._fitted)
         # The same key: whoever is undecided under both rules gets a class from the same number.
         other.rule_ = replace(solution.rule, key=self.rule_.key)
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other
+
+    def _warn_about_answers(self, fitted: FittedPosteriors) -> None:
+        """Warn about classes that the model gives and the rule has all but lost; costs may want that."""
+        if self.costs is None:
+            free = fitted.plain if fitted.recalibrated is None else fitted.recalibrated
+            shares = answer_shares(fitted.solution.rule, fitted.problem.posterior)
+            lost = lost_classes(fitted.plain, free, shares)
+            warn_lost(lost, self._constraints(), self._calibration())
 
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
