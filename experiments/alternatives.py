@@ -21,7 +21,6 @@ ALTERNATIVES = {
     "joint": ("joint", "stay"),
     "labels": ("none", "rounds"),
     "both": ("joint", "rounds"),  # the default until this was measured
-    "step": ("none", "one step"),
     "posterior and step": ("posterior", "one step"),
 }
 
@@ -32,7 +31,7 @@ class JointCalibration:
 
     scaling: Scaling
 
-    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, Z: np.ndarray, group: Any = None, pooled: Any = None) -> np.ndarray:
         """Return ẑ of rows (n, A, m)."""
         return self.scaling(Z.reshape(len(Z), -1)).reshape(Z.shape)
 
@@ -42,7 +41,9 @@ class AlternativePost(OptFairPost):
 
     calibrations: ClassVar = tuple(ALTERNATIVES)
 
-    def _calibrate(self, Z: np.ndarray, data: TrainingData, splits: Splits, seed: int) -> tuple[Any, np.ndarray]:
+    def _calibrate(
+        self, raw: np.ndarray, Z: np.ndarray, pooled: Any, data: TrainingData, splits: Splits, seed: int
+    ) -> tuple[Any, np.ndarray]:
         kind, _ = ALTERNATIVES[self.calibration]
         if kind == "posterior":
             return calibrate_blind(Z, data.a, data.y, data.weight, splits, seed=seed)

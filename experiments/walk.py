@@ -23,41 +23,37 @@ Scores = dict[str, list[list[float]]]
 def walk(model: OptFairPost, split: TrainTestSplit, path: Mapping[str, Any]) -> dict[str, Any]:
     """Return, for each question, [tolerance, accuracy, violation] of its rules, and of the rule without constraints.
 
-    path : lists of criteria, references and attributes, all combined, and of tolerances, from the loosest. A question
-    is a text, "criterion reference attributes". The rule without constraints has tolerance 1.
+    path : lists of criteria and of views, pairs (reference, attributes), all combined, and of tolerances, from the
+    loosest. A question is a text, "criterion reference attributes". The rule without constraints has tolerance 1.
     """
     groups = split.test.attributes
     single = groups is None or groups.shape[1] == 1
     measure = _by_labels(model, split) if split.world is None else _by_truth(model, split)
     scores: Scores = {}
-    floors: dict[str, float] = {}
-    for criterion, reference, attributes in product(path["criteria"], path["references"], path["attributes"]):
-        if single and attributes == "marginals":
-            continue
+    for criterion, (reference, attributes) in product(path["criteria"], path["views"]):
+        attributes = "intersections" if single else attributes
         question = {"criterion": criterion, "reference": reference, "attributes": attributes}
         name, rule = " ".join(question.values()), model
         for tolerance in [1.0, *path["tolerances"]]:
             rule = rule.with_criterion(Constraint(tolerance=tolerance, **question))
-            accuracy, violation, floor = measure(rule, question)
+            accuracy, violation = measure(rule, question)
             scores.setdefault(name, []).append([tolerance, round(accuracy, 6), round(violation, 6)])
-            floors[name] = round(floor, 6)
-    return {"path": scores, "path_floor": floors}
+    return {"path": scores}
 
 
-Measure = Callable[[OptFairPost, Mapping[str, str]], tuple[float, float, float]]
+Measure = Callable[[OptFairPost, Mapping[str, str]], tuple[float, float]]
 
 
 def _by_labels(model: OptFairPost, split: TrainTestSplit) -> Measure:
-    """Return what measures rules by the labels of the test part: accuracy, violation, noise floor."""
+    """Return what measures rules by the labels of the test part."""
     test = split.test
     groups = test.group if test.attributes is None else test.attributes
     Z = model.joint_posterior(test.X)  # the same for all rules
 
-    def measure(rule: OptFairPost, question: Mapping[str, str]) -> tuple[float, float, float]:
+    def measure(rule: OptFairPost, question: Mapping[str, str]) -> tuple[float, float]:
         h = rule.rule_.predict_proba(Z)
         confusion = group_confusion(test.y, h, sensitive_features=groups, classes=model.classes_)
-        accuracy = float(np.trace(confusion.tensor.sum(axis=0)))
-        return accuracy, confusion.violation(**question), confusion.noise_floor(**question, n_replicates=200)
+        return float(np.trace(confusion.tensor.sum(axis=0))), confusion.violation(**question)
 
     return measure
 
@@ -65,9 +61,9 @@ def _by_labels(model: OptFairPost, split: TrainTestSplit) -> Measure:
 def _by_truth(model: OptFairPost, split: TrainTestSplit) -> Measure:
     """Return what measures rules by the true posteriors of new people; there is no noise."""
 
-    def measure(rule: OptFairPost, question: Mapping[str, str]) -> tuple[float, float, float]:
+    def measure(rule: OptFairPost, question: Mapping[str, str]) -> tuple[float, float]:
         criterion, reference = question["criterion"], question["reference"]
         result = split.world.evaluate(rule.predict_proba, criterion, reference=reference, n=TRUTH_ROWS)
-        return result.accuracy, result.violation, 0.0
+        return result.accuracy, result.violation
 
     return measure

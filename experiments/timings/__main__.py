@@ -16,6 +16,8 @@ NAMES = {
     "adult_post": "OptFairPost beside the released code on Adult (minutes)",
     "adult_in": "OptFairIn beside the released schedule on Adult (minutes)",
     "warm_start": "rounds that OptFairIn saves by starting from post-processing (needs $OPTFAIR_DATA; an hour)",
+    "closed": "what recalibration does to a fitted model beside fairness (needs $OPTFAIR_DATA; minutes)",
+    "aware": "rules that know the group beside blind ones, on new people (needs $OPTFAIR_DATA; minutes)",
     "images": "OptFairIn with a ResNet on 10,000 images of CelebA (needs $OPTFAIR_DATA; minutes)",
 }
 
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="of the list above")
-    small = "try the scripts: fewer rows (solver, baselines, warm_start), one seed (adult_*), one epoch (images)"
+    small = "try the scripts: less data (solver, baselines, warm_start, closed, aware), one seed (adult_*), one epoch"
     parser.add_argument("--small", action="store_true", help=small)
     repeat = "solver and baselines take the best of so many calls (default: %(default)s)"
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help=repeat)

@@ -95,7 +95,7 @@ def test_the_rule_is_that_of_post_processing_on_the_last_model(model):
     rest = held_out()
     last = model.in_.mixture_.members[-1]
     np.testing.assert_array_equal(model.post_.estimator.predict_proba(X_NEW), last.predict_proba(X_NEW))
-    by_hand = OptFairPost(last.predict_proba, tolerance=0.05, random_state=0)
+    by_hand = OptFairPost(last.predict_proba, tolerance=0.05, calibration="both", random_state=0)
     by_hand.fit(X[rest], Y[rest], sensitive_features=SEX[rest])
     np.testing.assert_allclose(model.predict_proba(X_NEW), by_hand.predict_proba(X_NEW), atol=1e-9)
     np.testing.assert_array_equal(model.predict(X_NEW), by_hand.predict(X_NEW))
@@ -229,7 +229,7 @@ def test_the_report_is_about_the_rule(model):
     text = str(model.report())
     assert text.startswith("OptFairPost, dp within 0.05 of overall, blind: 2 groups, 3 classes; 120 people fitted on")
     report = model.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW)
-    assert [one.name for one in report.measured] == ["plain model", "decisions (hashed)", "fair rule"]
+    assert [one.name for one in report.measured] == ["plain model", "recalibrated", "decisions (hashed)", "fair rule"]
     last = model.in_.mixture_.members[-1].predict_proba(X_NEW).argmax(axis=1)
     assert report.measured[0].accuracy == pytest.approx(np.mean(CLASSES[last] == Y_NEW))
     assert str(model.in_.report()).startswith("OptFairIn")

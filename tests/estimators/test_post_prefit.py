@@ -44,6 +44,46 @@ def test_without_binding_constraints_a_fitted_model_predicts_as_before(estimator
 
 
 @WAYS
+@pytest.mark.parametrize("awareness", ["blind", "aware"])
+def test_a_fitted_model_stays_closed(estimator, options, awareness):
+    """Without constraints that bind, labels and groups change nothing, though they calibrate what constraints need."""
+    model = make_post(estimator, tolerance=1.0, awareness=awareness, **options).fit(X, Y, sensitive_features=SEX)
+    groups = {"sensitive_features": SEX_NEW} if awareness == "aware" else {}
+    np.testing.assert_array_equal(model.predict(X_NEW, **groups), PREFIT.predict(X_NEW))
+    Z = model.joint_posterior(X_NEW, **groups)
+    np.testing.assert_allclose(Z.sum(axis=1), PREFIT.predict_proba(X_NEW), rtol=1e-12)
+    names = [metrics.name for metrics in model.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW).measured]
+    assert names == ["plain model", "decisions (hashed)", "fair rule"]
+    fair = model.with_tolerance(0.05)
+    assert fair.keeps_classes_ and fair.certificate_.violation <= 0.05 < model.certificate_.violation
+
+
+def test_groups_are_calibrated_as_with_both_and_classes_are_not():
+    closed, both = (
+        make_post(FrozenEstimator(PREFIT), calibration=calibration).fit(X, Y, sensitive_features=SEX)
+        for calibration in ("groups", "both")
+    )
+    Z, Q = (model.joint_posterior(X_NEW) for model in (closed, both))
+    np.testing.assert_allclose(Z / Z.sum(axis=1, keepdims=True), Q / Q.sum(axis=1, keepdims=True), atol=1e-9)
+    assert np.abs(Z.sum(axis=1) - Q.sum(axis=1)).max() > 1e-3
+    assert closed.keeps_classes_ and not both.keeps_classes_
+    predictions = closed.predict_proba(X_NEW)
+    closed.set_params(calibration="none")  # what was fitted stays fitted
+    np.testing.assert_array_equal(closed.predict_proba(X_NEW), predictions)
+
+
+def test_the_choice_of_calibration_is_explicit_or_follows_from_the_model():
+    fitted, unfitted = make_post(FrozenEstimator(PREFIT)), make_post()
+    assert fitted.calibration == unfitted.calibration == "auto"
+    for model, choice in ((fitted, "groups"), (unfitted, "both")):
+        one, other = (m.fit(X, Y, sensitive_features=SEX) for m in (clone(model), model.set_params(calibration=choice)))
+        np.testing.assert_array_equal(one.predict_proba(X_NEW), other.predict_proba(X_NEW))
+    kept = make_post(posterior="factored", calibration="groups", tolerance=1.0).fit(X, Y, sensitive_features=SEX)
+    own = kept.posterior_model_.classes(X_NEW)  # of a model that OptFairPost has fitted itself
+    np.testing.assert_array_equal(kept.predict(X_NEW), kept.classes_[own.argmax(axis=1)])
+
+
+@WAYS
 def test_a_search_does_not_fit_a_fitted_model_again(estimator, options):
     table = FRAME[["x1", "x2", "sex"]]
     model = make_post(estimator, sensitive_features="sex", **options)

@@ -35,7 +35,7 @@ INSIDE = {
     ],
     "timings": [
         ["clock", "internals", "adult"],
-        ["solver", "baselines", "adult_post", "adult_in", "warm_start", "images"],
+        ["solver", "baselines", "adult_post", "adult_in", "warm_start", "closed", "aware", "images"],
         ["__main__"],
     ],
 }

@@ -10,10 +10,10 @@ from optfair.posteriors.calibration import (
     calibrate_blind,
     fit_factor,
     group_shares,
-    identity_scaling,
     join_factors,
+    own_classes,
 )
-from optfair.posteriors.scaling import fit_scaling
+from optfair.posteriors.scaling import fit_scaling, identity_scaling
 from tests.posteriors.helpers import draw_cells
 from tests.problems import softmax
 
@@ -133,6 +133,15 @@ def test_a_group_with_one_class_does_not_change():
     np.testing.assert_allclose(calibration(Z, a)[a == 2], Z[a == 2], atol=1e-4)
     assert np.abs(out[a == 0] - Z[a == 0]).max() > 1e-3
     np.testing.assert_allclose(out.sum(axis=(1, 2)), 1)
+
+
+def test_the_model_s_own_probabilities_are_in_the_block_of_the_group():
+    Z, a, _ = joint(28, 50)
+    group = np.where(np.arange(50) < 5, -1, a)
+    kept = own_classes(Z, group)
+    assert (kept[:5] == Z[:5]).all()
+    np.testing.assert_allclose(kept[np.arange(5, 50), a[5:]], Z[5:].sum(axis=1))
+    np.testing.assert_allclose(kept.sum(axis=(1, 2)), 1)
 
 
 # -- few rows -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from optfair.posteriors import scaling as module
+from optfair.posteriors import multinomial as module
 from optfair.posteriors.scaling import CLIP, Scaling, fit_scaling
 from tests.posteriors.helpers import draw_cells
 from tests.problems import softmax

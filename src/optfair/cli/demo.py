@@ -126,8 +126,9 @@ def _run_workflow(transcript: Transcript, data: Dataset, seed: int) -> Results:
 
     transcript.title(f"4. The chosen rule: every gap within {TOLERANCE}")
     transcript.paragraph(
-        "In these reports 'unconstrained, joint' is the model of the pair (group, class) without constraints. Section "
-        "5 compares the fair rule with the plain model, which is trained without groups."
+        "In these reports 'unconstrained, joint' is the model of the pair (group, class) without constraints, and "
+        "'recalibrated' the same after calibration with labels. Section 5 compares the fair rule with the plain model, "
+        "which is trained without groups."
     )
     transcript.line(f"\n{post.report()}\n")
     transcript.line(str(post.report(test.X, test.y, sensitive_features=test.sensitive_features)))

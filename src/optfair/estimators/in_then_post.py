@@ -178,6 +178,8 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
             poster = OptFairPost(**{name: getattr(trainer, name) for name in COMMON_PARAMETERS})
         else:
             poster = clone(self.post_processing)
+        if poster.calibration == "auto":  # the last model of the training is not one that should stay as it is
+            poster.set_params(calibration="posterior")
         return trainer, poster.set_params(cv="prefit", sensitive_features=trainer.sensitive_features)
 
     # -- what the rule on top predicts --------------------------------------------------------------------
@@ -299,7 +301,7 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         >>> model = OptFairInPost(OptFairIn(start="zero", random_state=0), threshold=0.2, random_state=0)
         >>> report = model.fit(data.X, data.y, sensitive_features=data.sensitive_features).report()
         >>> [metrics.name for metrics in report.measured]
-        ['plain model', 'fair rule']
+        ['plain model', 'recalibrated', 'fair rule']
         """
         check_is_fitted(self, "post_")
         return self.post_.report(X, y, **arguments)

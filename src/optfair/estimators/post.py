@@ -21,8 +21,8 @@ from optfair.inputs.labels import check_weights, encode_classes
 from optfair.inputs.splits import Splits
 from optfair.inputs.training_data import TrainingData
 from optfair.metrics.counts import count_codes
-from optfair.posteriors.calibration import Calibration, calibrate_aware, calibrate_blind
-from optfair.posteriors.models import JointModel, place_in_groups
+from optfair.posteriors.calibration import Calibration, calibrate_aware, calibrate_blind, own_classes
+from optfair.posteriors.models import JointModel, likeliest_classes, own_posterior, place_in_groups, pooled_posterior
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
 from optfair.rule.file import rule_content
 from optfair.rule.loading import rule_from_content
@@ -31,6 +31,7 @@ from optfair.rule.rule import flat
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
+RECALIBRATED = "recalibrated"  # in a report: the likeliest class by calibrated posteriors, without constraints
 SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
 
 
@@ -79,9 +80,10 @@ class OptFairPost(RuleSolver):
     cv : int, splitter, list of splits, or "prefit", default 5
         Folds of the out-of-fold posteriors. With a number, a hash of its features decides which fold a row is in, so
         that the order of the rows does not matter.
-    calibration : {"posterior", "groups", "none"}, default "posterior"
+    calibration : {"auto", "posterior", "groups", "none"}, default "auto"
         What is calibrated with the labels of the rows fitted on, out of fold: P(Y|X) and P(A|X,Y) ("posterior"); only
-        P(A|X,Y), so that the answers without constraints are those of the model itself ("groups"); or nothing.
+        P(A|X,Y), so that without constraints the rule is the model's own likeliest class ("groups"); or nothing.
+        "auto": posterior, but groups for a model that is already fitted.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
     missing : {"error", "group"}, default "error"
@@ -116,6 +118,8 @@ class OptFairPost(RuleSolver):
         The fitted model X -> z.
     calibration_ : BlindCalibration, AwareCalibration or None
         Calibration of z.
+    keeps_classes_ : bool
+        Whether P(Y|X) stays what the model says.
     n_base_fits_ : int
         Models that were fitted.
     seconds_ : dict
@@ -135,7 +139,7 @@ class OptFairPost(RuleSolver):
     True
     """
 
-    calibrations: ClassVar[tuple[str, ...]] = ("posterior", "groups", "none")
+    calibrations: ClassVar[tuple[str, ...]] = ("auto", "posterior", "groups", "none")
     _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
     _record, _personal = "rule_", ("_fitted",)
     _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
@@ -157,7 +161,7 @@ class OptFairPost(RuleSolver):
         posterior: str = "auto",
         group_estimator: Any = None,
         cv: Any = 5,
-        calibration: str = "posterior",
+        calibration: str = "auto",
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -259,9 +263,13 @@ class OptFairPost(RuleSolver):
         seconds = {"models": time.perf_counter() - clock}
 
         clock = time.perf_counter()
-        Z = place_in_groups(posteriors.Z, data.a) if self.awareness == "aware" else posteriors.Z
-        plain = Z.sum(axis=1).argmax(axis=1)
-        calibration, Z = self._calibrate(Z, data, posteriors.splits, options.seed)
+        aware = self.awareness == "aware"
+        Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
+        plain = likeliest_classes(own_posterior(posteriors.model, posteriors.Z, Z))
+        pooled = pooled_posterior(posteriors.model, posteriors.Z) if aware else None
+        calibration, Z = self._calibrate(posteriors.Z, Z, pooled, data, posteriors.splits, options.seed)
+        keeps_classes = self._calibration() == "groups"
+        free = None if keeps_classes or calibration is None else likeliest_classes(Z)
         seconds["calibration"] = time.perf_counter() - clock
 
         clock = time.perf_counter()
@@ -276,22 +284,36 @@ class OptFairPost(RuleSolver):
         self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
         self.n_base_fits_ = posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
-        self._fitted = None
-        if self.keep_posteriors:
-            counts = count_codes(data.a, data.y, plain, posterior.weight, posterior.groups, posterior.classes)
-            self._fitted = FittedPosteriors(problem, solution, counts)
+        self.keeps_classes_ = keeps_classes
+        names = posterior.weight, posterior.groups, posterior.classes
+        counted = count_codes(data.a, data.y, plain, *names)
+        recalibrated = None if free is None else count_codes(data.a, data.y, free, *names)
+        fitted = FittedPosteriors(problem, solution, counted, recalibrated)
+        self._fitted = fitted if self.keep_posteriors else None
+        self._warn_about_answers(fitted)
         return self
 
     def _calibrate(
-        self, Z: np.ndarray, data: TrainingData, splits: Splits, seed: int
+        self,
+        raw: np.ndarray,
+        Z: np.ndarray,
+        pooled: np.ndarray | None,
+        data: TrainingData,
+        splits: Splits,
+        seed: int,
     ) -> tuple[Calibration | None, np.ndarray]:
-        """Return what calibrates z of new rows, None for nothing, and z of these rows, calibrated."""
-        labelled = data.a, data.y, data.weight, splits
-        if self.awareness == "blind" and self.calibration != "none":
-            return calibrate_blind(Z, *labelled, keep_classes=self.calibration == "groups", seed=seed)
-        if self.awareness == "aware" and self.calibration == "posterior":
-            return calibrate_aware(Z, *labelled, seed=seed)
-        return None, Z
+        """Return what calibrates z of new rows, None for nothing, and z of these rows, calibrated.
+
+        raw, Z : (n, A, m) of the models, and with the groups of the rows where the rule knows them. pooled : P(Y | X).
+        """
+        labelled, calibration = (data.a, data.y, data.weight, splits), self._calibration()
+        if calibration == "none":
+            return None, Z
+        if self.awareness == "blind":
+            return calibrate_blind(Z, *labelled, keep_classes=calibration == "groups", seed=seed)
+        if calibration == "groups":  # the group is known: there is no split over groups to calibrate
+            return None, own_classes(raw, data.a)
+        return calibrate_aware(Z, *labelled, pooled=pooled, seed=seed)
 
     # -- prediction ----------------------------------------------------------------------------------------
     def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
@@ -323,10 +345,16 @@ class OptFairPost(RuleSolver):
     def _posteriors_of(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return z as the models give it, and calibrated."""
         X, group = self._check_new_rows(X, sensitive_features)
-        Z = self.posterior_model_(X)
+        raw = Z = self.posterior_model_(X)
         if group is not None:
             Z = place_in_groups(Z, group)
-        return Z, Z if self.calibration_ is None else self.calibration_(Z, group)
+        Z_plain = own_posterior(self.posterior_model_, raw, Z)
+        if self.calibration_ is not None:
+            pooled = None if group is None else pooled_posterior(self.posterior_model_, raw)
+            Z = self.calibration_(Z, group, pooled)
+        elif self.keeps_classes_ and group is not None:
+            Z = own_classes(raw, group)
+        return Z_plain, Z
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return h(x), the probability of each class as the prediction.
@@ -399,8 +427,9 @@ class OptFairPost(RuleSolver):
     ) -> Report:
         """Report what was asked for and reached, and at what price; ``print`` it.
 
-        Without data it is about the people fitted on, out of fold. With labelled data it compares the plain model, the
-        rule and its decisions on them, every violation with its interval and noise floor.
+        Without data it is about the people fitted on, out of fold. With labelled data it compares the plain model, its
+        recalibrated probabilities without constraints, the rule and its decisions on them, every violation with its
+        interval and noise floor.
 
         Parameters
         ----------
@@ -442,16 +471,18 @@ class OptFairPost(RuleSolver):
             h = normalise_rows(self.rule_.predict_proba(measure.Z))
             fair = count_codes(group, label, h, measure.weight, measure.groups, measure.classes)
             title = f"{title}; {measure.n} people fitted on, out of fold"
-            predictions = {self._plain_name(): fitted.plain, "fair rule": fair}
+            predictions = {self._plain_name(): fitted.plain}
+            predictions |= {} if fitted.recalibrated is None else {RECALIBRATED: fitted.recalibrated}
+            predictions["fair rule"] = fair
             return make_report(title, self.rule_, constraints, predictions, n_people=measure.n, **fitting)
         X, label, group, groups = self._check_labelled(X, y, sensitive_features, sample_weight)
-        raw, Z = self._posteriors_of(X, groups)
+        Z_plain, Z = self._posteriors_of(X, groups)
         decisions, _ = encode_classes(self.predict(X, sensitive_features=groups, keys=keys), self.classes_.tolist())
-        codes_of = {
-            self._plain_name(): raw.sum(axis=1).argmax(axis=1),
-            f"decisions ({self.decision})": decisions,
-            "fair rule": normalise_rows(self.rule_.predict_proba(Z)),
-        }
+        codes_of = {self._plain_name(): likeliest_classes(Z_plain)}
+        if self.calibration_ is not None and not self.keeps_classes_:
+            codes_of[RECALIBRATED] = likeliest_classes(Z)
+        codes_of[f"decisions ({self.decision})"] = decisions
+        codes_of["fair rule"] = normalise_rows(self.rule_.predict_proba(Z))
         weight, names = check_weights(sample_weight, len(label)), (self.rule_.groups, self.rule_.classes)
         counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in codes_of.items()}
         title = f"{title}; {len(label)} people given"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.constraints.rows import accuracy, object_frame
 from optfair.errors import SHOWN, warn_empty
+from optfair.estimators.answers import answers_text, class_answers
 from optfair.metrics.constraint_table import measure_constraints
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_rows
@@ -78,6 +79,8 @@ class Report:
         Models fitted, if fitting is what is reported.
     n_people : int
         People measured on.
+    answers : pandas.DataFrame
+        rule, class, people, share, recall: P(Y=j), P(Ŷ=j) and P(Ŷ=j | Y=j) of each rule compared and class j.
 
     Examples
     --------
@@ -86,7 +89,7 @@ class Report:
     >>> data = make_fair_classification(400, random_state=0)
     >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
     >>> [metrics.name for metrics in model.report().measured]
-    ['unconstrained, joint', 'fair rule']
+    ['unconstrained, joint', 'recalibrated', 'fair rule']
     """
 
     title: str
@@ -98,6 +101,7 @@ class Report:
     seconds: dict[str, float] | None = None
     n_base_fits: int | None = None
     n_people: int = 0
+    answers: pd.DataFrame = field(default_factory=lambda: class_answers({}))
 
     def __repr__(self) -> str:
         return str(self)
@@ -112,7 +116,7 @@ class Report:
             parts.append(_section("Price of determinism", self.rule.determinism))
         elif self.seconds is not None:
             parts += [_section("Training", self.rule), self._prices_text()]
-        parts += [self._measured_text(), self._worst_text(), self._small_text()]
+        parts += [self._measured_text(), answers_text(self.answers, LINES), self._worst_text(), self._small_text()]
         if self.seconds is not None:
             times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
             parts.append(f"Took: {times} ({self.n_base_fits} model fits)")
@@ -248,6 +252,7 @@ def make_report(
     if metrics:
         table, _ = measure_constraints(counts, list(constraints))
         small = small_cells(counts, gaps)
+    facts["answers"] = class_answers(predictions)
     return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
 
 

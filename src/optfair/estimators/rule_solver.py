@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.errors import warn_empty
+from optfair.estimators.answers import answer_shares, lost_classes, warn_lost
 from optfair.estimators.saving import SavableClassifier
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.labels import match_groups
 from optfair.metrics.counts import ConfusionCounts
+from optfair.posteriors.out_of_fold import is_fitted_model
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.driver import Solution, solve_problem
@@ -36,12 +38,14 @@ class FittedPosteriors:
     """What is kept of the rows fitted on: personal data, never written out.
 
     problem : with out-of-fold posteriors and observed cells. solution : of the present constraints.
-    plain : what the model itself would have predicted, out of fold, counted.
+    plain : what the model itself would have predicted, out of fold, counted. recalibrated : the same for the calibrated
+    posteriors, without constraints; None where these leave P(Y | X) as it is.
     """
 
     problem: FairProblem
     solution: Solution
     plain: ConfusionCounts
+    recalibrated: ConfusionCounts | None
 
 
 class RuleSolver(SavableClassifier):
@@ -49,6 +53,9 @@ class RuleSolver(SavableClassifier):
 
     temperature: Any
     gap: float
+    calibration: str
+    cv: Any
+    costs: Any
     rule_: FairRule
     seconds_: dict[str, float]
     n_base_fits_: int
@@ -62,6 +69,12 @@ class RuleSolver(SavableClassifier):
     def _solve(self, problem: FairProblem, start: Solution | None = None) -> Solution:
         """Solve a problem. start : the solution of a similar one."""
         return solve_problem(problem, start)
+
+    def _calibration(self) -> str:
+        """Return what is calibrated: "auto" keeps the probabilities of a model that is already fitted."""
+        if self.calibration != "auto":
+            return self.calibration
+        return "groups" if is_fitted_model(self.estimator, self.cv) else "posterior"
 
     def _options(self) -> Options:
         """Return how to solve."""
@@ -172,11 +185,20 @@ class RuleSolver(SavableClassifier):
             warn_empty(problem.rows.dropped)
         solution = other._solve(problem, fitted.solution)
         other._fitted = replace(fitted, problem=problem, solution=solution)
+        other._warn_about_answers(other._fitted)
         # The same key: whoever is undecided under both rules gets a class from the same number.
         other.rule_, other.constraints_ = replace(solution.rule, key=self.rule_.key), constraints
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other
+
+    def _warn_about_answers(self, fitted: FittedPosteriors) -> None:
+        """Warn about classes that the model gives and the rule has all but lost; costs may want that."""
+        if self.costs is None:
+            free = fitted.plain if fitted.recalibrated is None else fitted.recalibrated
+            shares = answer_shares(fitted.solution.rule, fitted.problem.posterior)
+            lost = lost_classes(fitted.plain, free, shares)
+            warn_lost(lost, self._constraints(), self._calibration())
 
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.

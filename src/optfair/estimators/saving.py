@@ -45,6 +45,7 @@ KNOWN_TYPES = {
     "optfair.posteriors.models.GivenGroupModel",
     "optfair.posteriors.models.GroupModels",
     "optfair.posteriors.models.JointModel",
+    "optfair.posteriors.scaling.AwareScaling",
     "optfair.posteriors.scaling.Scaling",
     "collections.OrderedDict",
     "numpy.dtype",

@@ -1,7 +1,7 @@
 """Calibrate the joint posterior, factor by factor, with the labels of rows its models were not fitted on.
 
     blind   ẑ[a, i] = P̂(Y=i | X) · P̂(A=a | X, Y=i)      one scaling of the classes, and one of the groups in each class
-    aware   ẑ[a, i] = P̂(Y=i | X, A=a)                   for people of group a; one scaling of the classes in each group
+    aware   ẑ[a, i] = P̂(Y=i | X, A=a)                   for people of group a; one scaling that all groups share
 
 A single scaling of all A·m cells would have about A times as many parameters: with many groups it follows noise, moves
 answers that have nothing to do with fairness, and takes minutes. docs/calibration.md has the comparison.
@@ -9,12 +9,22 @@ answers that have nothing to do with fairness, and takes minutes. docs/calibrati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from optfair.posteriors.scaling import CLIP, RIDGE, Scaling, effective_rows, fit_scaling
+from optfair.posteriors.multinomial import effective_rows
+from optfair.posteriors.scaling import (
+    CLIP,
+    RIDGE,
+    AwareScaling,
+    Scaling,
+    fit_aware_scaling,
+    fit_scaling,
+    identity_scaling,
+)
 from optfair.utils.parallel import one_blas_thread
 
 RIDGES = (1e6, 1e4, 1e3, 1e2, 10.0)  # tried where rows are few; the first corrects the shares of the cells alone
@@ -23,6 +33,7 @@ MIN_ROWS_FOR_CV = 100  # rows, for some of them to be held out
 MIN_CLASS_ROWS = 5  # rows of each class in a group: with fewer, labels cannot say how likely the class is
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
+Map = TypeVar("Map", Scaling, AwareScaling)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +43,7 @@ class BlindCalibration:
     classes: Scaling | None
     groups: tuple[Scaling, ...]
 
-    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None, pooled: np.ndarray | None = None) -> np.ndarray:
         """Return ẑ of rows (n, A, m); nobody's group is needed."""
         P = Z.sum(axis=1)
         shares = [scaling(Q) for scaling, Q in zip(self.groups, group_shares(Z), strict=True)]
@@ -41,13 +52,19 @@ class BlindCalibration:
 
 @dataclass(frozen=True, eq=False)
 class AwareCalibration:
-    """classes : of P(Y | X, A=a), one for each group a."""
+    """classes : of P(Y | X, A), one that groups share; or, where models know the group anyway, one for each group."""
 
-    classes: tuple[Scaling, ...]
+    classes: AwareScaling | tuple[Scaling, ...]
 
-    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-        """Return ẑ of rows (n, A, m). group : the code of each row's group (−1: left as it is)."""
+    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None, pooled: np.ndarray | None = None) -> np.ndarray:
+        """Return ẑ of rows (n, A, m). group : codes (−1: left as it is). pooled : P(Y | X), (n, m), or None."""
+        assert group is not None
         out = Z.copy()
+        if isinstance(self.classes, AwareScaling):
+            assert pooled is not None
+            rows = np.flatnonzero(group >= 0)
+            out[rows, group[rows]] = self.classes(Z[rows, group[rows]], pooled[rows], group[rows])
+            return out
         for a, scaling in enumerate(self.classes):
             rows = np.flatnonzero(group == a)
             out[rows, a] = scaling(Z[rows, a])
@@ -81,12 +98,35 @@ def calibrate_blind(
 
 
 def calibrate_aware(
-    Z: np.ndarray, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None, splits: Splits, *, seed: int = 0
+    Z: np.ndarray,
+    a: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    splits: Splits,
+    *,
+    pooled: np.ndarray | None = None,
+    seed: int = 0,
 ) -> tuple[AwareCalibration, np.ndarray]:
-    """Return the calibration of new rows, and ẑ (n, A, m) of these; z(x) of a row is nothing outside its group."""
-    _, A, m = Z.shape
-    out, scalings = Z.copy(), []
+    """Return the calibration of new rows, and ẑ (n, A, m) of these; z(x) of a row is nothing outside its group.
+
+    pooled : P(Y | X), (n, m), to be joined with what is known of each group.
+    """
+    n, A, m = Z.shape
+    everybody, own, out = np.arange(n), Z[np.arange(n), a], Z.copy()
     with one_blas_thread():
+        if pooled is not None:
+
+            def fit(part: np.ndarray, ridge: float) -> AwareScaling:
+                w = None if weight is None else weight[part]
+                return fit_aware_scaling(own[part], pooled[part], a[part], y[part], A, w, ridge, seed)
+
+            def apply(scaling: AwareScaling, part: np.ndarray) -> np.ndarray:
+                return scaling(own[part], pooled[part], a[part])
+
+            shared, P = fit_out_of_fold(fit, apply, m * (2 * m + 1 + A), y, everybody, weight, splits)
+            out[everybody, a] = P
+            return AwareCalibration(shared), out
+        scalings = []
         for group in range(A):
             rows = np.flatnonzero(a == group)
             scaling = identity_scaling(m)
@@ -97,49 +137,61 @@ def calibrate_aware(
     return AwareCalibration(tuple(scalings)), out
 
 
+# -- one factor ----------------------------------------------------------------------------------------------
 def fit_factor(
     P: np.ndarray, target: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, splits: Splits, seed: int
 ) -> tuple[Scaling, np.ndarray]:
-    """Return a scaling of P (n, k), fitted to the targets of some rows, and P̂ of all.
+    """Return a scaling of P (n, k), fitted to the targets of some rows, and P̂ of all."""
+    k = P.shape[1]
+
+    def fit(part: np.ndarray, ridge: float) -> Scaling:
+        if not len(part):
+            return identity_scaling(k)
+        return fit_scaling(P[part], target[part], None if weight is None else weight[part], ridge, seed)
+
+    def apply(scaling: Scaling, part: np.ndarray) -> np.ndarray:
+        return scaling(P[part])
+
+    return fit_out_of_fold(fit, apply, k * (k + 1), target, rows, weight, splits)
+
+
+def fit_out_of_fold(
+    fit: Callable[[np.ndarray, float], Map],
+    apply: Callable[[Map, np.ndarray], np.ndarray],
+    n_parameters: int,
+    target: np.ndarray,
+    rows: np.ndarray,
+    weight: np.ndarray | None,
+    splits: Splits,
+) -> tuple[Map, np.ndarray]:
+    """Return what ``fit`` finds in some rows, and what ``apply`` makes of all.
 
     Where these rows are few for so many parameters, P̂ of each row is by a scaling that has not seen it, and ρ is the
     one that does best in the first of the splits: else the rule, its certificate and the report would be too
     optimistic.
     """
-    n, k = P.shape
-    chosen = np.zeros(n, dtype=bool)
+    everybody, chosen = np.arange(len(target)), np.zeros(len(target), dtype=bool)
     chosen[rows] = True
     n_people = effective_rows(None if weight is None else weight[rows], len(rows)) if len(rows) else 0.0
-
-    def fit(part: np.ndarray, ridge: float) -> Scaling:
-        part = part[chosen[part]]
-        if not len(part):
-            return identity_scaling(k)
-        return fit_scaling(P[part], target[part], None if weight is None else weight[part], ridge, seed)
-
-    if n_people < MIN_ROWS_FOR_CV or n_people >= ROWS_PER_PARAMETER * k * (k + 1):
+    if n_people < MIN_ROWS_FOR_CV or n_people >= ROWS_PER_PARAMETER * n_parameters:
         scaling = fit(rows, RIDGE if n_people >= MIN_ROWS_FOR_CV else RIDGES[0])
-        return scaling, scaling(P)
-    train, test = splits[0]
-    test = test[chosen[test]]
+        return scaling, apply(scaling, everybody)
+    train, test = (part[chosen[part]] for part in splits[0])
 
     def loss(ridge: float) -> float:
-        likelihood = fit(train, ridge)(P[test])[np.arange(len(test)), target[test]]
+        likelihood = apply(fit(train, ridge), test)[np.arange(len(test)), target[test]]
         losses = -np.log(np.maximum(likelihood, CLIP))
         return float(np.average(losses, weights=None if weight is None else weight[test]))
 
     ridge = min(RIDGES, key=loss) if len(test) else RIDGES[0]
-    out = np.empty_like(P)
+    scaling = fit(rows, ridge)
+    out = apply(scaling, everybody)  # the splits replace every row
     for train, test in splits:
-        out[test] = fit(train, ridge)(P[test])
-    return fit(rows, ridge), out
+        out[test] = apply(fit(train[chosen[train]], ridge), test)
+    return scaling, out
 
 
-def identity_scaling(k: int) -> Scaling:
-    """Return the scaling that changes nothing, but for probabilities that are rounding."""
-    return Scaling(np.eye(k), np.zeros(k), np.arange(k), k)
-
-
+# -- factors of z --------------------------------------------------------------------------------------------
 def group_shares(Z: np.ndarray) -> Iterator[np.ndarray]:
     """Yield P(A=a | X, Y=i) of each class i, (n, A); equal shares where the class is impossible."""
     for i in range(Z.shape[2]):
@@ -153,4 +205,12 @@ def join_factors(P: np.ndarray, shares: Sequence[np.ndarray]) -> np.ndarray:
     out = np.empty((len(P), shares[0].shape[1], len(shares)), dtype=P.dtype)
     for i, share in enumerate(shares):
         np.multiply(share, P[:, i : i + 1], out=out[:, :, i])
+    return out
+
+
+def own_classes(Z: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return P(Y | X) of the model itself in the block of each row's group, (n, A, m). group : codes (−1: unknown)."""
+    rows, out = np.flatnonzero(group >= 0), Z.copy()
+    out[rows] = 0.0
+    out[rows, group[rows]] = Z[rows].sum(axis=1)
     return out

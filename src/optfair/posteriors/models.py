@@ -295,3 +295,22 @@ def place_in_groups(Z: np.ndarray, group: np.ndarray) -> np.ndarray:
     out[rows] = 0.0
     out[rows, group[rows]] = block
     return out
+
+
+def own_posterior(model: Any, Z: np.ndarray, Z_aware: np.ndarray) -> np.ndarray:
+    """Return the z whose likeliest class is what predicts by itself: a model of Y whatever the group of a row is.
+
+    Z, Z_aware : (n, A, m) of the model, and with the groups of the rows where these are known. A model of the pair
+    predicts nothing by itself, so that it is told them.
+    """
+    return Z_aware if isinstance(model, JointModel) else Z
+
+
+def likeliest_classes(Z: np.ndarray) -> np.ndarray:
+    """Return argmax_i P(Y=i | x), (n,)."""
+    return np.asarray(Z.sum(axis=1).argmax(axis=1))
+
+
+def pooled_posterior(model: Any, Z: np.ndarray) -> np.ndarray | None:
+    """Return P(Y | X), (n, m), for P(Y | X, A) to be joined with; None where the model of Y knows the group anyway."""
+    return None if isinstance(model, GivenGroupModel) else Z.sum(axis=1)

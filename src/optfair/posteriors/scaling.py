@@ -1,9 +1,12 @@
-"""Fit one scaling: probabilities z of k cells become softmax(log z · B + b), by the labels of rows.
+"""Scale probabilities by the labels of rows: what calibration fits, once for each factor of z.
 
-    (B, b) = argmin  −mean_x w log ẑ[cell of x] + ρ/(2n) ‖B − I‖²,   ẑ = softmax(log z · B + b)      z, ẑ: (k,)
+    Scaling         softmax(log z · B + b)                                        z: (k,)
+    AwareScaling    softmax(log P(Y | x, a) · B + log P(Y | x) · C + b + b_a)     groups share B, C and b
 
-At the minimum the calibrated cells agree with the labels on average, and so do their products with every log z_c
-(Kull et al. 2019 call this Dirichlet calibration). B is drawn towards the identity, which is no calibration at all.
+Fitted by `multinomial`, with a ridge that draws B towards the identity and C and b_a towards zero, which is no
+calibration at all. At the minimum the calibrated cells agree with the labels on average, and so do their products with
+every log z_c (Kull et al. 2019 call this Dirichlet calibration). Estimates of P(Y | x, a) are noisy where groups are
+small, so that they are joined with that of everybody.
 """
 
 from __future__ import annotations
@@ -11,17 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, optimize, special
+from scipy import special
 
-from optfair.dual.kernel import block_hessian
+from optfair.posteriors.multinomial import fit_multinomial
 from optfair.utils.parallel import map_blocks
-from optfair.utils.sampling import systematic_draw
 
 CLIP = 1e-5  # probabilities below this are rounding of most models; their logs would dominate the slopes
-FIT_ROWS = 200_000  # more rows are sampled, rare cells more often
-SKETCH_ROWS = 20_000  # a sample of this size gives the starting point where there are many rows
-HESSIAN_ROWS = 4_000  # rows behind the preconditioner
-FULL_HESSIAN_CELLS = 40  # beyond, only the diagonal blocks of the Hessian are used: the full one has k⁴ entries
 RIDGE = 10.0  # where rows are plenty
 
 
@@ -46,100 +44,54 @@ class Scaling:
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class AwareScaling:
+    """slopes : (2k, k) B above C, intercepts : (A, k) b + b_a, of the k classes in ``classes``; m classes in all."""
+
+    slopes: np.ndarray
+    intercepts: np.ndarray
+    classes: np.ndarray
+    m: int
+
+    def __call__(self, P_aware: np.ndarray, pooled: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Return P(Y | X, A), calibrated, (n, m), of P(Y | X, A) and P(Y | X), (n, m) each, and groups (n,)."""
+        out = np.zeros_like(P_aware)
+        logs = np.column_stack([_logs(P_aware, self.classes), _logs(pooled, self.classes)])
+        out[:, self.classes] = special.softmax(logs @ self.slopes + self.intercepts[group], axis=1)
+        return out
+
+
+def identity_scaling(k: int) -> Scaling:
+    """Return the scaling that changes nothing, but for probabilities that are rounding."""
+    return Scaling(np.eye(k), np.zeros(k), np.arange(k), k)
+
+
 def fit_scaling(
     Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = RIDGE, seed: int = 0
 ) -> Scaling:
     """Fit (B, b) to rows Z (n, p) and the observed cell of each row, (n,) integers."""
-    n, p = Z.shape
-    w, n_people = np.ones(n) if weight is None else weight / weight.mean(), effective_rows(weight, n)
-    cells = np.flatnonzero(np.bincount(cell, w, minlength=p) > 0)
-    target = np.searchsorted(cells, cell)
-    rng = np.random.default_rng(seed)
-    if n > FIT_ROWS:
-        index, w = _sample(target, w, FIT_ROWS, rng)
-        Z, target = Z[index], target[index]
-    F = np.column_stack([np.ones(len(Z)), _logs(Z, cells)])
-    theta = np.eye(len(cells), len(cells) + 1, 1)  # (b, Bᵀ), (k, k + 1): as many rows as cells
-    if len(F) > 2 * SKETCH_ROWS:
-        index, sample_weight = _sample(target, w, SKETCH_ROWS, rng)
-        theta = _minimise(F[index], target[index], sample_weight, ridge / n_people, theta)
-    theta = _minimise(F, target, w, ridge / n_people, theta)
-    return Scaling(theta[:, 1:].T, theta[:, 0], cells, p)
+    cells, theta = fit_multinomial(lambda rows, cells: _logs(Z[rows], cells), cell, Z.shape[1], weight, ridge, seed)
+    return Scaling(theta[:, 1:].T, theta[:, 0], cells, Z.shape[1])
 
 
-def effective_rows(weight: np.ndarray | None, n: int) -> float:
-    """Return how many people the rows stand for: a weight of two is two, but weights that sum to one are not one."""
-    if weight is None:
-        return float(n)
-    return max(float(weight.sum()), n / float(np.mean((weight / weight.mean()) ** 2)))
+def fit_aware_scaling(
+    P_aware: np.ndarray,
+    pooled: np.ndarray,
+    a: np.ndarray,
+    y: np.ndarray,
+    n_groups: int,
+    weight: np.ndarray | None = None,
+    ridge: float = RIDGE,
+    seed: int = 0,
+) -> AwareScaling:
+    """Fit (B, C, b, b_a) to P(Y | X, A) and P(Y | X), (n, m) each, and the observed groups and classes, (n,) codes."""
 
+    def features(rows: np.ndarray | slice, classes: np.ndarray) -> np.ndarray:
+        return np.column_stack([_logs(P_aware[rows], classes), _logs(pooled[rows], classes), np.eye(n_groups)[a[rows]]])
 
-def _sample(target: np.ndarray, w: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most ``size`` rows, half of them dealt out to cells, and their weights, of mean one."""
-    count = np.bincount(target)
-    index, inverse = systematic_draw(w * (1 / len(w) + 1 / (len(count) * count[target])), size, rng)
-    index, first, times = np.unique(index, return_index=True, return_counts=True)
-    weight = w[index] * inverse[first] * times
-    return index, weight / weight.mean()
-
-
-def _minimise(F: np.ndarray, target: np.ndarray, w: np.ndarray, strength: float, start: np.ndarray) -> np.ndarray:
-    """Return argmin_θ mean_x w (logsumexp(θ f) − (θ f)[target]) + strength/2 ‖slopes of θ − I‖².
-
-    f = (1, log z), θ: (k, k + 1). By L-BFGS in the variable u, θ = start + R u, with R Rᵀ about the inverse of the
-    Hessian at the start.
-    """
-    shape, identity = start.shape, np.eye(len(start), len(start) + 1, 1)
-    ridge = strength * (np.arange(shape[1]) > 0)  # slopes are shrunk to the identity, intercepts are not
-    R = _inverse_root(F, w, ridge, start)
-
-    def theta(u: np.ndarray) -> np.ndarray:
-        return np.asarray(start + (R @ u.reshape(len(R), -1, 1)).reshape(shape))
-
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        current = theta(u)
-
-        def block(part: slice) -> tuple[float, np.ndarray]:
-            rows, cell, weight = F[part], target[part], w[part]
-            row = np.arange(len(rows))
-            scores = current @ rows.T  # cell-major: long vector operations
-            scores -= scores.max(axis=0)
-            target_scores = scores[cell, row]
-            np.exp(scores, out=scores)
-            size = scores.sum(axis=0)
-            scores *= weight / size
-            scores[cell, row] -= weight
-            return float(weight @ (np.log(size) - target_scores)), scores @ rows
-
-        parts = map_blocks(block, len(F), 4 * len(current))
-        value = sum(v for v, _ in parts) / len(F) + 0.5 * float((ridge * (current - identity) ** 2).sum())
-        gradient = np.sum([g for _, g in parts], axis=0) / len(F) + ridge * (current - identity)
-        return value, (gradient.reshape(len(R), 1, -1) @ R).ravel()
-
-    limits = {"maxiter": 100, "gtol": 1e-6, "ftol": 0.0}
-    return theta(optimize.minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=limits).x)
-
-
-def _inverse_root(F: np.ndarray, w: np.ndarray, ridge: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return R with R Rᵀ = H⁻¹, H the Hessian at θ from some rows: L-BFGS then needs ten steps, not hundreds.
-
-    (1, k(k+1), k(k+1)); or, with very many cells, only its blocks Fᵀ diag(w ẑ_j) F, (k, k + 1, k + 1).
-    """
-    step = max(len(F) // HESSIAN_ROWS, 1)
-    F, w = F[::step], w[::step]
-    h = special.softmax(theta @ F.T, axis=0)
-    k, q = theta.shape
-    if k <= FULL_HESSIAN_CELLS:
-        H = block_hessian(F, h, 1.0, w).reshape(q, k, q, k).transpose(1, 0, 3, 2).reshape(1, k * q, -1)
-    else:
-        H = np.stack([(F.T * (w * h[j])) @ F for j in range(k)])
-    H /= len(F)
-    blocks, size, _ = H.shape
-    diagonal = np.arange(size)
-    least = 1e-7 * H[:, diagonal, diagonal].mean() + 1e-12  # equal changes of all scores change nothing
-    H[:, diagonal, diagonal] += np.tile(ridge, k).reshape(blocks, size) + least
-    inverse = [linalg.solve_triangular(linalg.cholesky(block, lower=True), np.eye(size), lower=True).T for block in H]
-    return np.stack(inverse)
+    classes, theta = fit_multinomial(features, y, P_aware.shape[1], weight, ridge, seed)
+    k = len(classes)
+    return AwareScaling(theta[:, 1 : 2 * k + 1].T, theta[:, 0] + theta[:, 2 * k + 1 :].T, classes, P_aware.shape[1])
 
 
 def _logs(Z: np.ndarray, cells: np.ndarray) -> np.ndarray:
