@@ -138,6 +138,15 @@ def test_following_the_advice_brings_the_class_back(recalibrated):
     assert messages == [] and kept.predict_proba(x)[:, 1].mean() > np.mean(careful(x).argmax(axis=1) == 1) / 2
 
 
+def test_without_posteriors_the_advice_is_what_to_fit_with(recalibrated):
+    _, (message,) = fit_rare(calibration="both", keep_posteriors=False)
+    assert message == recalibrated[1][0].replace("with_criterion(", "criterion=").replace("['ill'])])", "['ill'])]")
+    code = re.search(r"criterion=(\[.*\)\])", message)[1]
+    criterion = eval(code, {"Constraint": Constraint, "MinimumRate": MinimumRate})
+    _, messages = fit_rare(calibration="both", criterion=criterion, tolerance=None)
+    assert messages == []
+
+
 def test_a_class_that_the_constraints_take_away():
     groups = np.array(SEX, dtype=object)
     groups[np.flatnonzero(Y == "a")[0]] = "rare"  # whose rates can only be those of one person

@@ -98,8 +98,13 @@ def lost_classes(plain: ConfusionCounts, recalibrated: ConfusionCounts, rule: np
     return [LostClass(names[j], float(given[j]), float(free[j]), float(rule[j])) for j in np.flatnonzero(missed)]
 
 
-def warn_lost(lost: Sequence[LostClass], constraints: Sequence[AnyConstraint], calibration: str) -> None:
-    """Warn about classes that nearly vanish, with the call that brings them back; one warning for all of them."""
+def warn_lost(
+    lost: Sequence[LostClass], constraints: Sequence[AnyConstraint], calibration: str, *, solved_again: bool
+) -> None:
+    """Warn about classes that nearly vanish, with the call that brings them back; one warning for all of them.
+
+    solved_again : whether the rule can be, with posteriors that are kept.
+    """
     if not lost:
         return
     classes = ", ".join(
@@ -107,7 +112,8 @@ def warn_lost(lost: Sequence[LostClass], constraints: Sequence[AnyConstraint], c
         f"({'recalibration' if loss.by_recalibration else 'the constraints'} did it)"
         for loss in lost
     )
-    advice = f"with_criterion({repaired_criterion(lost, constraints)}) keeps as many answers"
+    code = repaired_criterion(lost, constraints)
+    advice = f"{f'with_criterion({code})' if solved_again else f'criterion={code}'} keeps as many answers"
     if any(loss.by_recalibration for loss in lost) and calibration == "posterior":
         advice += ", calibration='groups' the model's own probabilities of the classes"
     warn(f"criterion: the rule gives hardly anybody a class that the model gives: {classes}; {advice}.")

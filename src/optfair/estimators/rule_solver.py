@@ -56,6 +56,7 @@ class RuleSolver(SavableClassifier):
     calibration: str
     cv: Any
     costs: Any
+    keep_posteriors: bool
     rule_: FairRule
     seconds_: dict[str, float]
     n_base_fits_: int
@@ -198,7 +199,7 @@ class RuleSolver(SavableClassifier):
             free = fitted.plain if fitted.recalibrated is None else fitted.recalibrated
             shares = answer_shares(fitted.solution.rule, fitted.problem.posterior)
             lost = lost_classes(fitted.plain, free, shares)
-            warn_lost(lost, self._constraints(), self._calibration())
+            warn_lost(lost, self._constraints(), self._calibration(), solved_again=self.keep_posteriors)
 
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
