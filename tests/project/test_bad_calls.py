@@ -224,6 +224,10 @@ NAMES = {
         lambda: fit(kind=OptFairIn, costs=pd.DataFrame(1 - np.eye(3), columns=list("abc"))),
         "costs: columns 'a', 'b', 'c' are not the classes 0, 1, 2",
     ),
+    "columns of a function in another order": (
+        lambda: fit(estimator=lambda rows: pd.DataFrame(H[: len(rows)], columns=[1, 2, 0])),
+        "estimator: columns 1, 2, 0 are not in the order of classes 0, 1, 2; reorder them",
+    ),
     "a frame of posteriors": (lambda: solve(pd.DataFrame(Z.reshape(N, 6))), "Z: has shape \\(60, 6\\); expected \\(n"),
 }
 TABLES = {

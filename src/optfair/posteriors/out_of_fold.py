@@ -20,6 +20,7 @@ from optfair.errors import brief_repr, warn
 from optfair.inputs.containers import take_rows
 from optfair.inputs.splits import Splits, make_splits
 from optfair.inputs.training_data import TrainingData
+from optfair.inputs.values import check_columns
 from optfair.posteriors.models import (
     ClassModel,
     FactoredModel,
@@ -121,6 +122,8 @@ def make_recipe(
             raise ValueError("estimator=None: cv='prefit' needs a fitted model.")
         if posterior == "joint":
             raise ValueError("posterior='joint': a fitted model knows the classes only; use 'factored' or 'auto'.")
+        if callable(estimator) and not hasattr(estimator, "predict_proba"):  # its data frame may name its columns
+            check_columns(estimator(take_rows(data.X, [0])), data.class_index, "estimator")
         fixed = ClassModel(estimator, np.arange(shape[1]), shape[1])
         if group_estimator is None and not holds_group:
             group_estimator = default_group_estimator(estimator, data.X)
