@@ -187,7 +187,7 @@ def test_bad_input(name):
     with pytest.raises(ValueError, match="239"):
         model.fit(X, Y, sensitive_features=GROUP[1:])
     with pytest.raises(ValueError, match="NaN"):
-        model.fit(X.assign(x1=np.where(X.index == 5, np.nan, X["x1"])), Y, sensitive_features=GROUP)
+        model.fit(X.assign(x1=np.where(X.index == 5, np.nan, X["x1"])).to_numpy(), Y, sensitive_features=GROUP)
     with pytest.raises(ValueError, match=r"1 of 240"):
         model.fit(X, Y, sensitive_features=[None, *GROUP[1:]])
     with pytest.raises(ValueError, match="sample_weight"):

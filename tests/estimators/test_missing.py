@@ -170,12 +170,19 @@ def test_further_columns_beside_sensitive_ones():
         assert_same_answers(model, frame, other)
 
 
-def test_a_text_among_numbers_is_named():
-    model = make_post().fit(X, Y, sensitive_features=SEX)
+def test_a_text_among_numbers_is_named_by_the_encoder_and_left_to_other_models():
+    model = MODELS["own, None"]
+    with pytest.raises(ValueError, match="could not convert string to float: 'many'"):
+        model.predict({"age": "many", "city": "Rome"})
+    table, groups, y = make_table(300)
+    ids = table[["age"]].astype(float).fillna(0).assign(id=np.arange(300))
+    encoder = ColumnTransformer([("age", StandardScaler(), ["age"])])
+    unread = make_post(make_pipeline(encoder, LogisticRegression())).fit(ids, y, sensitive_features=groups)
+    np.testing.assert_array_equal(unread.predict_proba(ids.assign(id="A12")), unread.predict_proba(ids))
     with pytest.raises(
-        ValueError, match=r"^column 'x1': 'many' \(row 2\) is not a number, and the column held numbers"
+        ValueError, match=r"^column 'age': 'many' \(row 2\) is not a number, and the column held numbers"
     ):
-        model.predict([{"x1": 1, "x2": 2}, {"x1": "many", "x2": 2}])
+        MODELS["default"].predict([{"age": 1, "kids": 2}, {"age": "many", "kids": 2}])
 
 
 # -- the default estimator -------------------------------------------------------------------------------------

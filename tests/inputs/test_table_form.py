@@ -60,6 +60,9 @@ def test_a_code_with_a_point_is_the_same_text_unless_there_were_such_texts(dtype
     point = pd.DataFrame({"a": pd.Series(["7.0", "x.0"], dtype=dtype)})
     assert TableForm.of(table).conform(point)["a"].tolist() == ["7", "x.0"]
     assert TableForm.of(point).conform(point) is point
+    for other in ("object", "str", "string", "category"):  # versions, say: 7.0 is not 7
+        assert TableForm.of(point).conform(point.astype(other))["a"].tolist() == ["7.0", "x.0"]
+        assert TableForm.of(point.astype("category")).conform(point.astype(other))["a"].tolist() == ["7.0", "x.0"]
 
 
 def test_tables_without_texts_as_names_are_passed_on():

@@ -37,10 +37,10 @@ def mark_missing(values: np.ndarray, marker: str) -> np.ndarray:
     return marked
 
 
-def as_texts(column: pd.Series) -> pd.Series:
-    """Return each value as a text, missing ones as NaN: 7, 7.0 and "7" are the same."""
+def as_texts(column: pd.Series, *, points: bool = False) -> pd.Series:
+    """Return each value as a text, missing ones as NaN: 7, 7.0 and "7" are the same, unless points count."""
     codes, values = _factorize(column)
-    texts = object_array([*map(_text, values), np.nan])
+    texts = object_array([*map(str if points else _text, values), np.nan])
     return pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
 
 

@@ -7,6 +7,7 @@ missing values the marker that it had when the model was fitted. What has that f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,8 +102,12 @@ class TableForm:
         if is_polars and all(_has_polars_form(X[name], forms[name]) for name in X.columns):
             return X
         frame = polars_frame(X) if layout == "polars" else X
-        columns = {name: _conform_column(frame[name], forms[name]) for name in frame.columns}
-        changed = {name: column for name, column in columns.items() if column is not None}
+        changed = {}
+        for name in frame.columns:
+            with suppress(ValueError):  # a text among numbers, say: the model may not even read this column
+                column = _conform_column(frame[name], forms[name])
+                if column is not None:
+                    changed[name] = column
         return frame.assign(**changed) if changed else frame
 
 
@@ -173,22 +178,21 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
         is_plain = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
         return None if is_plain or str(dtype) == form.dtype else _conform_numbers(column, form.dtype)
     if form.kind == CATEGORY:
-        has_form = isinstance(dtype, pd.CategoricalDtype) and _are_texts(dtype.categories) == _are_texts(
-            form.categories
-        )
+        is_category = isinstance(dtype, pd.CategoricalDtype)
+        has_form = is_category and _are_texts(dtype.categories) == _are_texts(form.categories)
         return None if has_form else _conform_categories(column, form.categories)
     if form.dtype != "object":
         if (str(dtype) == form.dtype and _has_texts_of(column, form)) or form.dtype == "category":
             return None
         try:
-            return (as_texts(column) if form.kind == TEXT else column).astype(form.dtype)
+            return (as_texts(column, points=form.has_points) if form.kind == TEXT else column).astype(form.dtype)
         except (TypeError, ValueError, ImportError):  # not such values, or a type of a package that is not here
-            return as_texts(column) if form.kind == TEXT else None
+            return as_texts(column, points=form.has_points) if form.kind == TEXT else None
     kind = _OBJECT_KINDS.get(value_type(column), OTHER)
     has_kind = (form.kind == kind and _has_texts_of(column, form)) or form.kind == OTHER or column.isna().all()
     has_form = _is_object(dtype) and has_kind
     if not has_form and form.kind == TEXT:
-        column = as_texts(column)
+        column = as_texts(column, points=form.has_points)
     elif not has_form and form.kind == NUMBER and not is_number(column):
         column = as_numbers(column, finite=False)
     values = column.astype(object).to_numpy()
@@ -196,8 +200,8 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
     return None if has_form and marked is values else pd.Series(marked, index=column.index, dtype=object)
 
 
-def _has_points(column: pd.Series) -> bool:
-    return any(isinstance(value, str) and value.endswith(".0") for value in column)
+def _has_points(values: Iterable[Any]) -> bool:
+    return any(isinstance(value, str) and value.endswith(".0") for value in values)
 
 
 def _has_texts_of(column: pd.Series, form: ColumnForm) -> bool:
@@ -226,7 +230,7 @@ def _conform_numbers(column: pd.Series, dtype: str) -> pd.Series:
 def _conform_categories(column: pd.Series, categories: Sequence[Any]) -> pd.Series:
     """Return categories in the order fitted on, with values not seen there behind them."""
     if _are_texts(categories):
-        column = as_texts(column)
+        column = as_texts(column, points=_has_points(categories))
     values = column.astype(object)
     unseen = [value for value in values[values.notna()].unique() if value not in set(categories)]
     return pd.Series(pd.Categorical(values, categories=[*categories, *unseen]), index=column.index)
