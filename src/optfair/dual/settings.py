@@ -115,8 +115,8 @@ class DriverSettings:
     equality_residual : the KKT residual asked for where a tolerance is exactly 0 and has no inside.
     relaxed_residual : and where the margin was given up.
     least_residual_single, least_residual_double : residuals below these are rounding of float32 and float64 rows.
-    slack : a rule that is outside its bounds by more is not called optimal; the largest residual that the default gap
-        asks for.
+    slack : a rule that is outside its bounds by more is not called optimal; the residual that the default gap asks for
+        at the expected price.
     first_cap : ‖λ‖₁ while it is not known whether the request is feasible; a rate costs at most a few units of
         accuracy per unit of tolerance, 50 is far beyond what real data showed.
     last_cap : ‖λ‖₁ where infeasibility could not be proven.
