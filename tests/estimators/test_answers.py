@@ -54,7 +54,7 @@ def fit_rare(people=RARE, **options):
 @pytest.fixture(scope="module")
 def recalibrated():
     """Return (a model that recalibration changes, the messages of its warnings)."""
-    return fit_rare(calibration="both")
+    return fit_rare(calibration="posterior")
 
 
 # -- tables --------------------------------------------------------------------------------------------------
@@ -139,33 +139,32 @@ def test_following_the_advice_brings_the_class_back(recalibrated):
 
 
 def test_without_posteriors_the_advice_is_what_to_fit_with(recalibrated):
-    _, (message,) = fit_rare(calibration="both", keep_posteriors=False)
+    _, (message,) = fit_rare(calibration="posterior", keep_posteriors=False)
     assert message == recalibrated[1][0].replace("with_criterion(", "criterion=").replace("['ill'])])", "['ill'])]")
     code = re.search(r"criterion=(\[.*\)\])", message)[1]
     criterion = eval(code, {"Constraint": Constraint, "MinimumRate": MinimumRate})
-    _, messages = fit_rare(calibration="both", criterion=criterion, tolerance=None)
+    _, messages = fit_rare(calibration="posterior", criterion=criterion, tolerance=None)
     assert messages == []
 
 
 def test_a_class_that_the_constraints_take_away():
-    groups = np.array(SEX, dtype=object)
-    groups[np.flatnonzero(Y == "a")[0]] = "rare"  # whose rates can only be those of one person
-    with pytest.warns(
-        OptFairWarning, match=r"'b' to .*% of people instead of .*% \(the constraints did it\); with_"
-    ) as one:
-        model = make_post().fit(X, Y, sensitive_features=groups)
-    message = str(one[0].message)
-    assert len(one) == 1 and "calibration" not in message
-    with pytest.warns(OptFairWarning) as again:  # solving again tells it again
-        model.with_tolerance(0.04)
-    assert "(the constraints did it)" in str(again[0].message)
+    """A row of the user allows the class to one person in a thousand."""
+    D = np.zeros((1, 2, 3, 3))
+    D[..., 1] = 1.0  # P(Ŷ = "b"): the sum over groups and true classes
+    forbidden = Rows(D, upper=0.001)
+    message = r"'b' to .*% of people instead of .*% \(the constraints did it\); with_criterion\(\[Rows\(...\), Min"
+    with pytest.warns(OptFairWarning, match=message) as one:
+        model = make_post(criterion=[forbidden], tolerance=None).fit(X, Y, sensitive_features=SEX)
+    assert len(one) == 1 and "calibration" not in str(one[0].message)
+    with pytest.warns(OptFairWarning, match=r"\(the constraints did it\)"):  # solving again tells it again
+        model.with_criterion([forbidden, Constraint("dp", 0.2)])
 
 
 def test_nothing_is_said_where_nothing_vanishes_or_costs_say_what_matters():
     make_post().fit(X, Y, sensitive_features=SEX).with_tolerance(0.02)  # a warning would be an error here
     _, messages = fit_rare()
     assert messages == []
-    _, messages = fit_rare(calibration="both", costs=1 - np.eye(3))
+    _, messages = fit_rare(calibration="posterior", costs=1 - np.eye(3))
     assert messages == []
 
 

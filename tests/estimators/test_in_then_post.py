@@ -95,7 +95,7 @@ def test_the_rule_is_that_of_post_processing_on_the_last_model(model):
     rest = held_out()
     last = model.in_.mixture_.members[-1]
     np.testing.assert_array_equal(model.post_.estimator.predict_proba(X_NEW), last.predict_proba(X_NEW))
-    by_hand = OptFairPost(last.predict_proba, tolerance=0.05, calibration="both", random_state=0)
+    by_hand = OptFairPost(last.predict_proba, tolerance=0.05, calibration="posterior", random_state=0)
     by_hand.fit(X[rest], Y[rest], sensitive_features=SEX[rest])
     np.testing.assert_allclose(model.predict_proba(X_NEW), by_hand.predict_proba(X_NEW), atol=1e-9)
     np.testing.assert_array_equal(model.predict(X_NEW), by_hand.predict(X_NEW))

@@ -41,7 +41,7 @@ from tests.estimators.helpers import (
         ({"unseen": "ignore"}, "unseen='ignore': must be one of 'error', 'blind'."),
         (
             {"calibration": "platt"},
-            "calibration='platt': must be one of 'auto', 'none', 'posterior', 'labels', 'both', 'groups'.",
+            "calibration='platt': must be one of 'auto', 'posterior', 'groups', 'none'.",
         ),
         ({"posterior": "full"}, "posterior='full': must be one of 'auto', 'joint', 'factored'."),
         ({"cv": "loo"}, "cv='loo': must be a number of folds, a splitter, a list of splits, or 'prefit'."),
@@ -222,7 +222,7 @@ def test_a_criterion_on_whole_groups_does_not_mind_empty_cells():
     assert model.groups_.tolist() == ["f", "m", "rare"] and model.certificate_.excess == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"posterior": "factored"}, {"awareness": "aware", "calibration": "both"}])
+@pytest.mark.parametrize("options", [{}, {"posterior": "factored"}, {"awareness": "aware", "calibration": "posterior"}])
 def test_a_class_of_one_row_is_a_class(options):
     """Check it where the models of some folds have not seen the class."""
     labels = np.where(np.arange(N) == 0, "z", Y)

@@ -58,15 +58,15 @@ def test_a_fitted_model_stays_closed(estimator, options, awareness):
     assert fair.keeps_classes_ and fair.certificate_.violation <= 0.05 < model.certificate_.violation
 
 
-def test_groups_are_calibrated_as_with_both_and_classes_are_not():
-    closed, both = (
+def test_groups_are_calibrated_as_with_posterior_and_classes_are_not():
+    closed, mended = (
         make_post(FrozenEstimator(PREFIT), calibration=calibration).fit(X, Y, sensitive_features=SEX)
-        for calibration in ("groups", "both")
+        for calibration in ("groups", "posterior")
     )
-    Z, Q = (model.joint_posterior(X_NEW) for model in (closed, both))
+    Z, Q = (model.joint_posterior(X_NEW) for model in (closed, mended))
     np.testing.assert_allclose(Z / Z.sum(axis=1, keepdims=True), Q / Q.sum(axis=1, keepdims=True), atol=1e-9)
     assert np.abs(Z.sum(axis=1) - Q.sum(axis=1)).max() > 1e-3
-    assert closed.keeps_classes_ and not both.keeps_classes_
+    assert closed.keeps_classes_ and not mended.keeps_classes_
     predictions = closed.predict_proba(X_NEW)
     closed.set_params(calibration="none")  # what was fitted stays fitted
     np.testing.assert_array_equal(closed.predict_proba(X_NEW), predictions)
@@ -75,7 +75,7 @@ def test_groups_are_calibrated_as_with_both_and_classes_are_not():
 def test_the_choice_of_calibration_is_explicit_or_follows_from_the_model():
     fitted, unfitted = make_post(FrozenEstimator(PREFIT)), make_post()
     assert fitted.calibration == unfitted.calibration == "auto"
-    for model, choice in ((fitted, "groups"), (unfitted, "both")):
+    for model, choice in ((fitted, "groups"), (unfitted, "posterior")):
         one, other = (m.fit(X, Y, sensitive_features=SEX) for m in (clone(model), model.set_params(calibration=choice)))
         np.testing.assert_array_equal(one.predict_proba(X_NEW), other.predict_proba(X_NEW))
     kept = make_post(posterior="factored", calibration="groups", tolerance=1.0).fit(X, Y, sensitive_features=SEX)

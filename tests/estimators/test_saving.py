@@ -226,7 +226,7 @@ class LockedModel:
 
     def probabilities(self, X):
         with self.lock:
-            return np.full((len(X), 3), 1 / 3)
+            return np.tile([0.2, 0.3, 0.5], (len(X), 1))
 
     def __call__(self, X):
         return self.probabilities(X)
