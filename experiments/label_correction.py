@@ -10,11 +10,11 @@ Stein), to nothing where the rows together are no larger than chance makes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from optfair.dual.posterior import Posterior
 from optfair.errors import InfeasibleError
 from optfair.metrics.influence import rate_influence
 from optfair.rule.driver import Solution, solve_problem
@@ -109,8 +109,7 @@ class LabelledRows:
 
 def labelled_rows(problem: FairProblem, rule: FairRule, members: np.ndarray | None) -> LabelledRows:
     """Return the people of a problem, or these of them, with what a rule does."""
-    posterior = problem.posterior
-    assert isinstance(posterior, Posterior) and posterior.cell is not None
+    posterior: Any = problem.posterior  # rows in memory
     assert posterior.weight is None and not posterior.has_offset
     chosen = slice(None) if members is None else members
     Z = posterior.Z.reshape(posterior.n, -1)[chosen].astype(np.float64)

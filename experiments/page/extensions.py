@@ -63,7 +63,7 @@ def _violations(results: Results, cells: Sequence[Cell]) -> Table:
 
 
 # -- calibration and labels ----------------------------------------------------------------------------------
-CALIBRATIONS = ("none", "posterior", "labels", "both")
+CALIBRATIONS = ("none", "joint", "labels", "both")
 
 
 def calibration(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:

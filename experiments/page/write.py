@@ -22,6 +22,7 @@ from experiments.page.paper import ablation, randomised, scalability
 from experiments.page.provenance import data_table, hours_table, tuning_tables, warnings_table
 from experiments.page.results import Results
 from experiments.page.tables import Figure
+from experiments.page.tightening import tightening
 from experiments.plan import TUNING_CRITERIA, TUNING_PLACES, Plan
 from optfair.utils.files import write_atomically
 
@@ -36,6 +37,7 @@ SECTIONS: dict[str, Section] = {
     "seconds": growing_seconds,
     "installed": installed,
     "labels": labels,
+    "tightening": tightening,
     "networks": networks,
 }
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from optfair import load_model
+from optfair.cli.encoding import OPTIONS
 from optfair.inputs.schema import find_schema
 from tests.cli.helpers import FIT, FIT_WORDS, N_TRAIN, make_train, make_words
 
@@ -155,10 +156,10 @@ def test_dates_and_decimal_commas(run, refuse, tmp_path):
 def test_a_number_that_is_an_id_is_noted_and_still_a_feature():
     """Check ids that repeat: a column of texts would be left out, and one that numbers the rows as well."""
     table = pd.DataFrame({"patient_nbr": np.arange(300) // 1.5, "cost": np.arange(300) * 7}).astype(int)
-    schema, notes = find_schema(table)
+    schema, notes = find_schema(table, (), OPTIONS)
     assert schema.columns == ["patient_nbr", "cost"]
     assert notes == [
         "column 'patient_nbr' looks like an id (200 values among 300 rows); leave it out by --drop patient_nbr, or say "
         "--cluster patient_nbr if it tells which rows are of one person."
     ]
-    assert find_schema(table[["cost"]])[1] == []
+    assert find_schema(table[["cost"]], (), OPTIONS)[1] == []

@@ -50,6 +50,12 @@ def plausible_line(run: Run) -> Line:
     line |= {"wall_seconds": 0.5, "training": {"accuracy": accuracy, "violation": gap}}
     line |= {"truth": {"accuracy": accuracy, "violation": gap, "regret": 0.003 * rng.random()}}
     line["truth"]["argmax"] = {"accuracy": accuracy, "violation": gap, "regret": 0.004 * rng.random()}
+    if "path" in run.options:
+        path = run.options["path"]
+        views = [f"{criterion} {' '.join(view)}" for criterion in path["criteria"] for view in path["views"]]
+        line["path"] = {
+            view: [[t, 0.6 + 0.1 * t, 0.02 + 0.2 * t] for t in (1.0, *path["tolerances"])] for view in views
+        }
     if run.method in ("ERM", "Posterior"):
         line["small_cells"] = [["a", "b", 7]]
     return line

@@ -53,7 +53,7 @@ def test_all_experiments_of_the_results_make_a_page(tmp_path):
 def test_the_other_experiments_make_pages_of_their_own(page, tmp_path):
     names = experiments_of(page)
     text = page_text(finished_plan(names, smoke=False), names, tmp_path)
-    assert text.startswith("# ") and f"`{COMMAND} {names[0]}`" in text and "nan" not in text
+    assert text.startswith("# ") and f"`{COMMAND} {' '.join(names)}`" in text and "nan" not in text
     assert text.count("\n| ") > 20 and "\0" not in text
 
 
@@ -394,7 +394,7 @@ def test_the_ends_of_growth_show_their_size_and_which_method_did_not_finish(tmp_
 # -- pages of one experiment ----------------------------------------------------------------------------------
 def test_the_table_of_labels_is_that_of_the_lines(tmp_path):
     def change(run: Run, line: dict[str, Any]) -> None:
-        over = {"none": 0.04, "posterior": 0.03, "labels": 0.02, "both": 0.01}[run.options["calibration"]]
+        over = {"none": 0.04, "joint": 0.03, "labels": 0.02, "both": 0.01}[run.options["calibration"]]
         line["scores"]["expected"]["violation"] = dict.fromkeys(("dp", "eop", "eo"), run.value + over)
         line["scores"]["expected"]["floor"] = dict.fromkeys(("dp", "eop", "eo"), 0.004 if run.value == 0.05 else 0.02)
 

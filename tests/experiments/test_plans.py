@@ -29,7 +29,7 @@ def test_experiments_name_only_what_exists(name):
     assert experiment.title and experiment.question and experiment.tables and experiment.page in PAGES
     plan = Plan({}, smoke=True)
     for table in experiment.tables:
-        assert set(table) <= {"data", "methods", "criteria", "values", "options"}
+        assert set(table) <= {"data", "methods", "criteria", "values", "options", "path"}
         assert set(table["methods"]) <= set(PLANNED) and set(table.get("criteria", [])) <= CRITERIA
         assert all(plan.family(data) for data in table["data"])
         with_knob = [m for m in table["methods"] if PLANNED[m].kind.knob is not None and not PLANNED[m].anchor]

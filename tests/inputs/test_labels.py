@@ -140,7 +140,7 @@ SEX_AND_COLOUR = pd.MultiIndex.from_tuples([("F", 0), ("M", 0), ("M", 1)], names
         (lambda: check_weights([1.0, -2.0], 2), r"sample_weight: 1 values are negative \(the least is -2\)"),
         (lambda: check_weights([0, 0], 2), "sample_weight: all 2 values are zero"),
         (lambda: check_weights(["a", "b"], 2), "sample_weight: must be numbers"),
-        (lambda: check_weights([1 + 2j, 1], 2), "sample_weight: must be numbers"),
+        (lambda: check_weights([1 + 2j, 1], 2), "sample_weight: holds complex numbers"),
         (lambda: check_names(["a"], 2, "groups"), "groups: 1 names given, but Z has 2 of them"),
         (lambda: check_names(["a", None], 2, "groups"), "groups: a name is missing"),
         (lambda: check_names(["a", "a"], 2, "groups"), "groups: holds a name twice, 'a', among 2"),

@@ -71,9 +71,9 @@ def objects(*values):
 
 FEATURES = {
     "nothing": (lambda: fit(None), "X: is None; must be a 2-d array"),
-    "a number": (lambda: fit(np.float64(3)), "X=array\\(3.\\): must be a 2-d array"),
+    "a number": (lambda: fit(np.float64(3)), "X=np.float64\\(3.0\\): must be a 2-d array"),
     "a text": (lambda: fit("abc"), "X='abc': must be a 2-d array"),
-    "a mapping": (lambda: fit({"a": 1}), "X={'a': 1}: must be a 2-d array"),
+    "a mapping": (lambda: fit({"a": 1}), "X: is one record, a dict; give a data frame or a list of dicts"),
     "NaN": (lambda: fit(cell(np.nan)), "X: holds NaN \\(row 3, column 1\\), which the default logistic regression"),
     "infinity": (lambda: fit(cell(np.inf)), "X: holds inf \\(row 3, column 1\\), which the default"),
     "NaN, often": (lambda: fit(np.full((N, 2), np.nan)), "X: holds 120 times NaN or inf, the first \\(row 0, column 0"),

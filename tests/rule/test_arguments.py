@@ -156,7 +156,7 @@ def test_tolerance_shows_the_value():
 
 
 @both
-@pytest.mark.parametrize("criterion", ["fairness", "", 5, None, ["dp", "fairness"], {"eo": 1, "x": 2}, object])
+@pytest.mark.parametrize("criterion", ["fairness", "", 5, None, ["dp", "fairness"], {"eo": 0.1, "x": 0.2}, object])
 def test_unknown_criterion(function, criterion):
     refuses(function, r"^criterion=.*: unknown\. Use one of dp, eop, eo, meo, oae ", Z, criterion)
 

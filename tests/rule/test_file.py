@@ -93,7 +93,7 @@ def test_a_mixed_rule_and_exact_numbers(rule, tmp_path):
 @pytest.mark.parametrize("status", Status, ids=lambda status: status.name)
 @pytest.mark.parametrize("notes", [(), ("a note",), ("ä", "back\\slash\n", "")], ids=len)
 def test_round_trip_of_every_status_and_its_notes(rule, status, notes, tmp_path):
-    certificate = replace(rule.certificate, status=status, notes=notes, bounds_moved=0.1 + 0.2)
+    certificate = replace(rule.certificate, status=status, notes=notes)
     replace(rule, certificate=certificate).save(tmp_path / "rule.json")
     copy = load_rule(tmp_path / "rule.json").certificate
     assert copy == certificate and copy.status is status and copy.notes == notes
@@ -185,21 +185,21 @@ def test_layout_does_not_matter(rule, path):
     assert_same(rule, load_rule(path))
 
 
-@pytest.mark.parametrize("version", [0, 1, VERSION + 1, "2", True, 2.5, None, [2]])
+@pytest.mark.parametrize("version", [0, 1, 2, VERSION + 1, "3", True, 3.5, None, [3]])
 def test_a_version_that_is_not_this_one(path, version):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version}))
     refuses(path, f"has version {version!r}", f"reads version {VERSION}")
 
 
 def test_a_file_of_version_1_is_refused_by_its_version(path):
-    """Its status was a sentence, and it had neither notes nor moved bounds; its checksum fits."""
+    """Its status was a sentence, and it had no notes; its checksum fits."""
     document = json.loads(path.read_text())
     certificate = document["rule"]["certificate"]
-    del certificate["notes"], certificate["bounds_moved"]
+    del certificate["notes"]
     certificate["status"] = "optimal within the requested gap"
     document |= {"version": 1, "sha256": _checksum(document["rule"])}
     path.write_text(json.dumps(document))
-    refuses(path, "has version 1, but this release reads version 2")
+    refuses(path, "has version 1, but this release reads version 3")
 
 
 @pytest.mark.parametrize(

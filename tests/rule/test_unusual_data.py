@@ -73,7 +73,7 @@ REQUESTS = {
     "problem": problems(),
     "criterion": st.sampled_from(CRITERIA),
     "reference": st.sampled_from(["overall", "pairwise"]),
-    "tolerance": st.sampled_from([0, 1e-3, 0.01, 0.1, 1]),
+    "tolerance": st.sampled_from([0, 1e-3, 0.01, 0.1, 1.0]),
 }
 
 
@@ -212,7 +212,7 @@ def test_one_hot_rows_of_any_type_give_the_same_certificate(dtype):
     """Known labels: the best rule without constraint is always right."""
     cells = np.random.default_rng(0).integers(0, 6, 60)
     Z = np.eye(6, dtype=dtype)[cells].reshape(60, 3, 2)
-    assert optfair.solve(Z, "dp", 1, n_jobs=1).certificate.accuracy == pytest.approx(1)
+    assert optfair.solve(Z, "dp", 1.0, n_jobs=1).certificate.accuracy == pytest.approx(1)
     fair, reference = (optfair.solve(z, "dp", 0.01, n_jobs=1).certificate for z in (Z, Z.astype("f8")))
     assert abs(fair.accuracy - reference.accuracy) <= fair.gap + reference.gap + 1e-6
 

@@ -113,8 +113,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         if type(X).__name__ == "DataLoader":
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
+        check_table(X)
         table = read_training_table(X)
-        check_table(table)
         form = TableForm.of(table)
         features = table if self.awareness == "aware" else drop_columns(table, self.sensitive_features)
         if is_dataset(table):  # its items are (x, y, group), and the model looks at x
@@ -187,8 +187,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_new_rows(self, X: Any, sensitive_features: Any) -> tuple[Any, np.ndarray | None]:
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
         check_is_fitted(self, "classes_")
-        X = self._conform(X)
         check_table(X)
+        X = self._conform(X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
         complete = self._is_complete(X)
@@ -302,6 +302,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         decisions.check_decision(self.decision, keys, random_state)
+        check_table(X)
         X = self._conform(X)
         check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)

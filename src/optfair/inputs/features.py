@@ -7,7 +7,6 @@ of numbers; an array that is something else is refused here in one line, before 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,13 @@ CONTAINERS = "must be a 2-d array, a sparse matrix, a pandas or polars data fram
 
 
 def check_table(X: Any) -> None:
-    """Refuse an X that no model can read: none, a single value, columns whose names are not clear."""
+    """Refuse an X that no model can read: none, a single value, columns whose names are not clear.
+
+    A mapping is one record: whether it can be read depends on what was fitted.
+    """
     if X is None:
         raise ValueError(f"X: is None; {CONTAINERS}.")
-    if isinstance(X, (str, bytes, Mapping)) or getattr(X, "ndim", 1) == 0:
+    if isinstance(X, (str, bytes)) or getattr(X, "ndim", 1) == 0:
         raise ValueError(f"X={brief_repr(X)}: {CONTAINERS}.")
     refuse_gradients(X, "X")
     if isinstance(X, pd.DataFrame) and X.columns.nlevels == 1:

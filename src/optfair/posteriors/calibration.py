@@ -89,10 +89,10 @@ def calibrate_blind(
     splits : (train, test) positions, every row in one test part. keep_classes : P(Y | X) is the model's own, to the
     last bit but for the rounding of a sum.
     """
-    everybody, P = np.arange(len(Z)), Z.sum(axis=1)
+    all_rows, P = np.arange(len(Z)), Z.sum(axis=1)
     with one_blas_thread():  # small matrices between passes: threads would cost more than they give
         groups = [fit_factor(Q, a, np.flatnonzero(y == i), weight, splits, seed) for i, Q in enumerate(group_shares(Z))]
-        classes, P = (None, P) if keep_classes else fit_factor(P, y, everybody, weight, splits, seed)
+        classes, P = (None, P) if keep_classes else fit_factor(P, y, all_rows, weight, splits, seed)
     calibration = BlindCalibration(classes, tuple(scaling for scaling, _ in groups))
     return calibration, join_factors(P, [shares for _, shares in groups])
 
@@ -112,20 +112,20 @@ def calibrate_aware(
     pooled : P(Y | X), (n, m), to be joined with what is known of each group.
     """
     n, A, m = Z.shape
-    everybody, own, out = np.arange(n), Z[np.arange(n), a], Z.copy()
+    all_rows, P_aware, out = np.arange(n), Z[np.arange(n), a], Z.copy()
     with one_blas_thread():
         if pooled is not None:
 
             def fit(part: np.ndarray, ridge: float) -> AwareScaling:
                 w = None if weight is None else weight[part]
-                return fit_aware_scaling(own[part], pooled[part], a[part], y[part], A, w, ridge, seed)
+                return fit_aware_scaling(P_aware[part], pooled[part], a[part], y[part], A, w, ridge, seed)
 
             def apply(scaling: AwareScaling, part: np.ndarray) -> np.ndarray:
-                return scaling(own[part], pooled[part], a[part])
+                return scaling(P_aware[part], pooled[part], a[part])
 
-            shared, P = fit_out_of_fold(fit, apply, m * (2 * m + 1 + A), y, everybody, weight, splits)
-            out[everybody, a] = P
-            return AwareCalibration(shared), out
+            scaling_of_all, P = fit_out_of_fold(fit, apply, m * (2 * m + 1 + A), y, all_rows, weight, splits)
+            out[all_rows, a] = P
+            return AwareCalibration(scaling_of_all), out
         scalings = []
         for group in range(A):
             rows = np.flatnonzero(a == group)
@@ -170,13 +170,13 @@ def fit_out_of_fold(
     one that does best in the first of the splits: else the rule, its certificate and the report would be too
     optimistic.
     """
-    everybody, chosen = np.arange(len(target)), np.zeros(len(target), dtype=bool)
-    chosen[rows] = True
+    all_rows, is_member = np.arange(len(target)), np.zeros(len(target), dtype=bool)
+    is_member[rows] = True
     n_people = effective_rows(None if weight is None else weight[rows], len(rows)) if len(rows) else 0.0
     if n_people < MIN_ROWS_FOR_CV or n_people >= ROWS_PER_PARAMETER * n_parameters:
         scaling = fit(rows, RIDGE if n_people >= MIN_ROWS_FOR_CV else RIDGES[0])
-        return scaling, apply(scaling, everybody)
-    train, test = (part[chosen[part]] for part in splits[0])
+        return scaling, apply(scaling, all_rows)
+    train, test = (part[is_member[part]] for part in splits[0])
 
     def loss(ridge: float) -> float:
         likelihood = apply(fit(train, ridge), test)[np.arange(len(test)), target[test]]
@@ -185,9 +185,9 @@ def fit_out_of_fold(
 
     ridge = min(RIDGES, key=loss) if len(test) else RIDGES[0]
     scaling = fit(rows, ridge)
-    out = apply(scaling, everybody)  # the splits replace every row
+    out = apply(scaling, all_rows)  # the splits replace every row
     for train, test in splits:
-        out[test] = apply(fit(train[chosen[train]], ridge), test)
+        out[test] = apply(fit(train[is_member[train]], ridge), test)
     return scaling, out
 
 

@@ -1,6 +1,6 @@
 """Write and read rules as JSON documents with a checksum: nothing in them is executed, names keep their type.
 
-    {"format": "optfair rule", "version": 2, "sha256": of the compact JSON of "rule", "rule": {...}}
+    {"format": "optfair rule", "version": 3, "sha256": of the compact JSON of "rule", "rule": {...}}
 
 The secret key of hashed decisions is written apart (`optfair.rule.keys`).
 """
@@ -21,7 +21,7 @@ from optfair.errors import ChecksumError, RuleFileError
 from optfair.rule.keys import key_fingerprint, write_with_key
 from optfair.rule.multipliers import NUMBER_COLUMNS, multiplier_frame
 
-FORMAT, VERSION = "optfair rule", 2
+FORMAT, VERSION = "optfair rule", 3
 
 
 # -- names and tables --------------------------------------------------------------------------------------
