@@ -25,7 +25,8 @@ def tightening(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
     rules = frame[frame["tolerance"] < 1]
 
     def summary(part: pd.DataFrame) -> list[str]:
-        means = part.groupby("use")[["accuracy", "violation"]].mean()
+        by_data = part.groupby(["use", "data"])[["accuracy", "violation"]].mean()  # data sets count alike
+        means = by_data.groupby(level="use").mean()
         return [f"{means['accuracy'][use]:.4f} / {means['violation'][use]:.4f}" for use in uses]
 
     def table(keys: list[str], names: list[str]) -> Table:
@@ -40,7 +41,7 @@ def tightening(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
         "path_by_data": table(["data", "criterion", "tolerance"], ["data", "criterion", "ξ"]),
         "areas": _areas(frame, uses, cells),
         "backward": _backward(frame, uses, cells),
-        "n_seeds": frame["seed"].nunique(),
+        "n_seeds": " to ".join(map(str, unique(sorted(frame.groupby("data")["seed"].nunique())))),
         "far": [f"{limit:g}" for limit in FAR],
     }
 

@@ -71,7 +71,7 @@ def test_the_page_counts_steps_backward(tmp_path):
                 points[-1][1:] = [points[-2][1] - 0.01, points[-2][2] + 0.03]
 
     text = page_text(finished_plan(("tightening",), (), change, smoke=False), ("tightening",), tmp_path)
-    n_paths = 4 * 10 * 5  # questions, seeds, data sets
+    n_paths = 4 * (10 + 4 * 5)  # questions, seeds of ENEM and of the four others
     assert f"| none | 0 of {4 * n_paths} | 0 | 0.0000 | 0.0000 |" in text
     assert f"| joint, moved bounds | {n_paths} of {4 * n_paths} | {n_paths} | 0.0300 | 0.0100 |" in text
     assert "| 0.03 | 0.6030 / 0.0260 | 0.6030 / 0.0260 |" in text

@@ -25,7 +25,7 @@ from optfair.rule.keys import find_key, write_with_key
 from optfair.utils.archives import ArchiveSizeError, check_archive
 from optfair.utils.checks import check_integer
 
-FORMAT, VERSION = "optfair model", 2
+FORMAT, VERSION = "optfair model", 3
 # Ours, and those of scikit-learn's own that skops does not list.
 KNOWN_TYPES = {
     "optfair.constraints.criteria.Constraint",
