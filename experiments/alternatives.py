@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +10,7 @@ from experiments.label_correction import solve_in_one_step, solve_in_rounds
 from optfair import OptFairPost
 from optfair.inputs.splits import Splits
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.calibration import calibrate_blind, fit_factor
-from optfair.posteriors.scaling import Scaling
+from optfair.posteriors.calibration import JointCalibration, calibrate_blind, fit_factor
 from optfair.rule.driver import Solution
 from optfair.rule.problem import FairProblem
 
@@ -25,24 +23,13 @@ ALTERNATIVES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class JointCalibration:
-    """One scaling of all A·m cells."""
-
-    scaling: Scaling
-
-    def __call__(self, Z: np.ndarray, group: Any = None, pooled: Any = None) -> np.ndarray:
-        """Return ẑ of rows (n, A, m)."""
-        return self.scaling(Z.reshape(len(Z), -1)).reshape(Z.shape)
-
-
 class AlternativePost(OptFairPost):
     """`OptFairPost`, blind, with one of the ``ALTERNATIVES`` as its calibration."""
 
     calibrations: ClassVar = tuple(ALTERNATIVES)
 
     def _calibrate(
-        self, raw: np.ndarray, Z: np.ndarray, pooled: Any, data: TrainingData, splits: Splits, seed: int
+        self, own_Z: np.ndarray, Z: np.ndarray, pooled: Any, data: TrainingData, splits: Splits, seed: int
     ) -> tuple[Any, np.ndarray]:
         kind, _ = ALTERNATIVES[self.calibration]
         if kind == "posterior":
@@ -51,7 +38,7 @@ class AlternativePost(OptFairPost):
             return None, Z
         rows = np.arange(len(Z))
         scaling, out = fit_factor(Z.reshape(len(Z), -1), data.cell, rows, data.weight, splits, seed)
-        return JointCalibration(scaling), out.reshape(Z.shape)
+        return JointCalibration(scaling, keeps_classes=False), out.reshape(Z.shape)
 
     def _solve(self, problem: FairProblem, start: Solution | None = None) -> Solution:
         _, bounds = ALTERNATIVES[self.calibration]

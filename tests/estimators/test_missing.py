@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import ColumnTransformer
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -11,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from optfair import OptFairInPost, OptFairPost, load_model
 from optfair.estimators.saving import untrusted_types
-from tests.estimators.helpers import SEX, Recorder, X, Y, make_post
+from tests.estimators.helpers import FRAME, SEX, Recorder, X, Y, make_post
 from tests.estimators.writings import NAMES, WAYS, make_table, python_models, to_records, typed, with_missing
 
 NEW = make_table(60, seed=1, gaps=0.3)[0]
@@ -159,7 +160,7 @@ def test_further_columns_are_left_out_and_absent_ones_named():
     assert_same_answers(model, X, wide)
     with pytest.raises(ValueError, match="seen at fit time, yet now missing:\n- x2"):
         model.predict(wide[["note", "x1"]])
-    with pytest.raises(ValueError, match=r"^X: has 2 columns named 'x1'; rename all but one.$"):
+    with pytest.raises(ValueError, match=r"^X: has 2 columns named 'x1'; give every column a name of its own.$"):
         model.predict(pd.concat([wide, wide[["x1"]]], axis=1))
 
 
@@ -196,3 +197,53 @@ def test_the_default_estimator_reads_texts_and_gaps_and_says_what_it_leaves_out(
     plain = OptFairPost(cv=2, random_state=0).fit(table, y, sensitive_features=groups)
     Z = model.joint_posterior(table.assign(day=days))
     assert Z.shape == plain.joint_posterior(table).shape == (300, 3, 3)
+
+
+def test_a_fitted_model_is_shown_what_was_written():
+    """Where the rows fitted on have no gaps, and no text with a point, the model itself may still know both."""
+    rng = np.random.default_rng(0)
+    city = np.array(["A", None, "7.0", "7"], dtype=object)[rng.integers(0, 4, 800)]
+    table = pd.DataFrame({"city": pd.Series(city, dtype=object), "x": rng.standard_normal(800)})
+    y = np.where(pd.isna(table["city"]) | (table["city"] == "7.0"), "yes", "no")
+    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["city"]), remainder="passthrough")
+    own = make_pipeline(encoder, LogisticRegression()).fit(table, y)
+    groups = rng.integers(0, 2, 800)
+    plain = (table["city"] == "A") | (table["city"] == "7")
+    model = OptFairPost(own, cv="prefit", tolerance=1.0, group_estimator=clone(own), random_state=0)
+    model.fit(table[plain], y[plain.to_numpy()], sensitive_features=groups[plain.to_numpy()])
+    np.testing.assert_allclose(model.joint_posterior(table).sum(axis=1), own.predict_proba(table), rtol=1e-9)
+
+
+def test_columns_in_another_order_are_refused_with_the_way_out():
+    table = FRAME[["x1", "x2"]]
+    model = make_post().fit(table, Y, sensitive_features=SEX)
+    with pytest.raises(ValueError, match=r"same order as they were in fit. Give X\[list\(model.feature_names_in_\)\]"):
+        model.predict(table[["x2", "x1"]])
+    turned = table[["x2", "x1"]][list(model.feature_names_in_)]
+    assert (model.predict(turned) == model.predict(table)).all()
+
+
+def test_a_column_may_be_named_self():
+    table = FRAME[["x1"]].copy()
+    table["self"] = np.arange(len(FRAME)) % 3
+    model = make_post().fit(table, Y, sensitive_features=SEX)
+    assert (model.predict(table.astype({"self": "Int64"})) == model.predict(table)).all()
+
+
+def test_an_empty_text_is_a_missing_number():
+    table = FRAME[["x1", "x2"]].copy()
+    table.loc[:9, "x1"] = np.nan
+    model = OptFairPost(tolerance=0.1, random_state=0, cv=2).fit(table, Y, sensitive_features=SEX)
+    records = [{"x1": "" if np.isnan(a) else str(a), "x2": str(b)} for a, b in table.head(20).to_numpy()]
+    assert (model.predict(records) == model.predict(table.head(20))).all()
+
+
+def test_categories_of_a_column_of_names_are_not_remembered(tmp_path):
+    pytest.importorskip("skops")
+    names = pd.Series([f"person {i}" for i in range(len(FRAME))], dtype="category")
+    table = FRAME[["x1", "x2"]].assign(name=names.to_numpy())
+    table["name"] = table["name"].astype("category")
+    chosen = make_column_transformer((StandardScaler(), ["x1", "x2"]))
+    model = make_post(make_pipeline(chosen, LogisticRegression())).fit(table, Y, sensitive_features=SEX)
+    model.save(tmp_path / "model.skops")
+    assert b"person 7" not in (tmp_path / "model.skops").read_bytes()

@@ -144,6 +144,25 @@ def test_aware_posteriors_are_bayes_rule(posterior):
     np.testing.assert_allclose(Z[np.arange(N), own], z / z.sum(axis=1, keepdims=True))
 
 
+def test_an_aware_model_of_the_pair_keeps_its_own_classes():
+    """A model of the pair is told the group: that is what it predicts by itself."""
+    rng = np.random.default_rng(0)
+    x, group = rng.standard_normal((600, 1)), rng.integers(0, 2, 600)
+    y = (x[:, 0] > 0) ^ (group == 1)  # the other way round in each group
+    table = np.column_stack([x, x**2])
+    model = make_post(awareness="aware", calibration="groups", tolerance=1.0).fit(table, y, sensitive_features=group)
+    assert model.score(table, y, sensitive_features=group) > 0.9
+
+
+def test_float32_is_read_without_a_warning():
+    table = np.array(X, dtype=np.float32)
+    model = OptFairPost(cv=2, tolerance=0.1, random_state=0)
+    model.fit(table, Y, sensitive_features=SEX.to_numpy()).predict(table)  # a warning would be an error
+    table[3, 1] = np.inf
+    with pytest.raises(ValueError, match=r"X: holds inf \(row 3, column 1\)"):
+        model.fit(table, Y, sensitive_features=SEX.to_numpy())
+
+
 def test_where_x_holds_the_group_an_aware_model_is_the_class_model_itself():
     table, new = FRAME[["x1", "x2", "old"]], NEW[["x1", "x2", "old"]]
     model = make_post(awareness="aware", sensitive_features="old", calibration="none").fit(table, Y)

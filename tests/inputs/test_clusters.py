@@ -155,7 +155,7 @@ def test_splits_that_cut_people_through_are_refused_with_their_number():
 
 def test_more_folds_than_people_are_refused():
     data = random_data(21)
-    with pytest.raises(ValueError, match="cv=5: there are 3 clusters; must be at most one fold for each"):
+    with pytest.raises(ValueError, match="cv=5: there are 3 clusters, and a fold needs one; give fewer folds"):
         make_splits(5, with_clusters(data, np.arange(240) % 3))
     assert len(make_splits(3, with_clusters(data, np.arange(240) % 3))) == 3
 

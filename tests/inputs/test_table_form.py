@@ -73,7 +73,10 @@ def test_tables_without_texts_as_names_are_passed_on():
 
 def test_markers():
     assert missing_marker(np.array([None, "x"], dtype=object)) == "None"
-    assert missing_marker(np.array([None, np.nan], dtype=object)) == missing_marker(np.array(["x"], object)) == "NaN"
+    assert missing_marker(np.array([None, np.nan], dtype=object)) == "NaN"
+    assert missing_marker(np.array(["x"], object)) == "unknown"  # a fitted model may know either of them
+    mixed = np.array([None, np.nan, pd.NA, "x"], dtype=object)
+    assert [type(value) for value in mark_missing(mixed, "unknown")] == [type(None), float, float, str]
     values = np.array([None, "x", pd.NA], dtype=object)
     assert mark_missing(values, "None").tolist() == [None, "x", None]
     assert values.tolist() == [None, "x", pd.NA]  # which is not changed

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from optfair.posteriors import calibration as module
 from optfair.posteriors.calibration import (
     ROWS_PER_PARAMETER,
-    BlindCalibration,
+    FactorCalibration,
+    JointCalibration,
     calibrate_aware,
     calibrate_blind,
     fit_factor,
@@ -48,6 +50,31 @@ def divergence(P, Q):
     return float((P * np.log(P / Q)).sum(axis=(1, 2)).mean())
 
 
+@pytest.fixture
+def by_factors(monkeypatch):
+    """Let people be too few for a scaling of all cells."""
+    monkeypatch.setattr(module, "ROWS_PER_PARAMETER", 150)
+
+
+# -- all cells ----------------------------------------------------------------------------------------------
+def test_where_people_are_plenty_all_cells_are_scaled_at_once():
+    Z, a, y = joint(29)
+    calibration, out = calibrate_blind(Z, a, y, None, folds(len(a)))
+    assert isinstance(calibration, JointCalibration)
+    expected = fit_scaling(Z.reshape(len(a), -1), a * 3 + y)(Z.reshape(len(a), -1)).reshape(Z.shape)
+    np.testing.assert_allclose(out, expected, atol=1e-12)
+    few = slice(0, 20 * 9 * 10 - 1)
+    assert isinstance(calibrate_blind(Z[few], a[few], y[few], None, folds(1799))[0], FactorCalibration)
+
+
+def test_of_all_cells_only_the_split_over_groups_may_be_taken():
+    Z, a, y = joint(30)
+    (kept, whole) = (calibrate_blind(Z, a, y, None, folds(len(a)), keep_classes=keep)[1] for keep in (True, False))
+    np.testing.assert_allclose(kept.sum(axis=1), Z.sum(axis=1), rtol=1e-14)
+    for share, expected in zip(group_shares(kept), group_shares(whole), strict=True):
+        np.testing.assert_allclose(share, expected, rtol=1e-9)
+
+
 # -- factors ------------------------------------------------------------------------------------------------
 def test_factors_of_z_join_to_z():
     Z, _, _ = joint(0, 50)
@@ -60,7 +87,7 @@ def test_groups_of_an_impossible_class_have_equal_shares():
     assert (list(group_shares(Z))[1] == 1 / 3).all()
 
 
-def test_each_factor_is_scaled_by_the_people_it_speaks_of():
+def test_each_factor_is_scaled_by_the_people_it_speaks_of(by_factors):
     """P(A | X, Y=i) is fitted to people of class i alone, P(Y | X) to everybody."""
     Z, a, y = joint(2)
     weight = np.random.default_rng(3).uniform(1, 3, len(a))
@@ -73,7 +100,7 @@ def test_each_factor_is_scaled_by_the_people_it_speaks_of():
     np.testing.assert_allclose(calibration(Z), out, atol=1e-12)
 
 
-def test_the_model_s_own_probabilities_of_the_classes_can_be_kept():
+def test_the_model_s_own_probabilities_of_the_classes_can_be_kept(by_factors):
     Z, a, y = joint(4)
     Z = Z**1.5 / (Z**1.5).sum(axis=(1, 2), keepdims=True)
     calibration, out = calibrate_blind(Z, a, y, None, folds(len(a)), keep_classes=True)
@@ -83,7 +110,7 @@ def test_the_model_s_own_probabilities_of_the_classes_can_be_kept():
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 1.8])
-def test_a_z_whose_factors_are_distorted_is_brought_back_to_the_truth(exponent):
+def test_a_z_whose_factors_are_distorted_is_brought_back_to_the_truth(exponent, by_factors):
     """On new rows, up to the cost of estimating so many parameters."""
     P, a, y = joint(5, 12_000)
     shares = [softmax(exponent * np.log(share) + 0.4 * np.arange(3)) for share in group_shares(P)]
@@ -94,7 +121,7 @@ def test_a_z_whose_factors_are_distorted_is_brought_back_to_the_truth(exponent):
     assert divergence(P[test], calibration(Z[test])) < 2 * n_parameters / (2 * 6000) < divergence(P[test], Z[test])
 
 
-def test_cells_without_people_stay_empty():
+def test_cells_without_people_stay_empty(by_factors):
     Z, a, y = joint(6)
     y[(a == 1) & (y == 2)] = 0
     _, out = calibrate_blind(Z, a, y, None, folds(len(a)))
@@ -209,7 +236,7 @@ def test_a_part_without_people_of_the_class_leaves_the_factor_as_it_is():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_dtype_is_kept(dtype):
     Z, _, _ = joint(11, 20)
-    calibration = BlindCalibration(identity_scaling(3), (identity_scaling(3),) * 3)
+    calibration = FactorCalibration(identity_scaling(3), (identity_scaling(3),) * 3)
     out = calibration(Z.astype(dtype))
     assert out.dtype == dtype
     np.testing.assert_allclose(out, Z, rtol=1e-5)

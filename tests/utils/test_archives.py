@@ -50,3 +50,17 @@ def test_what_unpacks_to_more_than_the_limit_is_refused():
 def test_an_array_is_as_large_as_it_says():
     with pytest.raises(ArchiveSizeError, match=r"^a\.npy declares an array of 8 MB and holds 0\.000 MB$"):
         check_archive(archive(a_npy=array_bytes(np.zeros(10**6))[:200]))
+
+
+def test_archives_inside_are_known_by_their_first_bytes_and_added_up():
+    """Three archives of zeros, each within the limit, under names that say nothing."""
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", bytes(100_000))
+    outer = io.BytesIO()
+    with zipfile.ZipFile(outer, "w") as archive:
+        for name in ("a.bin", "b.bin", "c.bin"):
+            archive.writestr(name, inner.getvalue())
+    assert check_archive(outer.getvalue(), 400_000) == 300_000
+    with pytest.raises(ArchiveSizeError, match="unpacks to"):
+        check_archive(outer.getvalue(), 250_000)

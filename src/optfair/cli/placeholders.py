@@ -33,7 +33,11 @@ def remove_placeholders(table: pd.DataFrame, texts: Sequence[str]) -> pd.DataFra
             gaps = values.map(lambda value: isinstance(value, str) and value.strip() in texts).astype(bool)
         if gaps.any():
             columns[name] = column.mask(gaps)
-    return table.assign(**columns) if columns else table
+    if columns:
+        table = table.copy(deep=False)
+        for name, column in columns.items():
+            table[name] = column
+    return table
 
 
 def _is_finite(text: str) -> bool:

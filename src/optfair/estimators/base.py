@@ -115,7 +115,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("X: is a DataLoader; give the data set it reads, X.dataset.")
         check_table(X)
         table = read_training_table(X)
-        form = TableForm.of(table)
+        form = TableForm.of(table, is_closed=self._keeps_estimator())
         features = table if self.awareness == "aware" else drop_columns(table, self.sensitive_features)
         if is_dataset(table):  # its items are (x, y, group), and the model looks at x
             y, sensitive_features = self._dataset_labels(table, y, sensitive_features)
@@ -190,7 +190,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_table(X)
         X = self._conform(X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
-            raise ValueError("X: has one dimension. Reshape your data: X.reshape(1, -1) if it is one person.")
+            step = "give it as X.to_frame().T" if isinstance(X, pd.Series) else "X.reshape(1, -1)"
+            raise ValueError(f"X: has one dimension. Reshape your data: {step} if it is one person.")
         complete = self._is_complete(X)
         if is_dataset(X):
             complete = True

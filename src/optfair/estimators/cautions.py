@@ -15,9 +15,12 @@ from optfair.constraints import AnyConstraint, Constraint, MinimumRate, Rows
 from optfair.constraints.events import group_families
 from optfair.errors import PlaceholderWarning, first_names, warn
 from optfair.inputs.cells import mark_missing
+from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.id_columns import id_columns
 from optfair.inputs.placeholders import is_placeholder
+from optfair.inputs.schema import find_schema
 from optfair.inputs.training_data import TrainingData
+from optfair.posteriors.models import needs_encoder
 
 MANY_NUMBERS = 20  # groups that are so many numbers, or half as many with fractions, are rather an amount than codes
 HANDFUL = 10  # in a group of fewer people one of them moves every rate by more than a tenth
@@ -87,14 +90,14 @@ def warn_if_among_features(X: pd.DataFrame, groups: Any) -> None:
     else:
         columns = pd.DataFrame({getattr(groups, "name", None): np.asarray(groups)})
     # A constant column is no secret.
-    columns = columns[[name for name in columns.columns if columns[name].nunique(dropna=False) > 1]]
+    columns = columns.loc[:, (columns.nunique(dropna=False) > 1).to_numpy()]
     same = [
         feature
         for feature in X.columns
         if any(
             (isinstance(name, str) and feature == name)
-            or np.array_equal(_comparable(X[feature]), _comparable(columns[name]))
-            for name in columns.columns
+            or np.array_equal(_comparable(X[feature]), _comparable(columns.iloc[:, k]))
+            for k, name in enumerate(columns.columns)
         )
     ]
     if same:
@@ -113,8 +116,10 @@ def _comparable(column: pd.Series) -> np.ndarray:
 def warn_about_ids(X: Any, estimator: Any) -> None:
     """Warn about columns of a data frame that look like ids, unless the estimator chooses its columns itself."""
     steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
-    if not isinstance(X, pd.DataFrame) or any(isinstance(step, ColumnTransformer) for step in steps):
+    if not isinstance(X, pd.DataFrame) or any(isinstance(step, ColumnTransformer | TableEncoder) for step in steps):
         return
+    if estimator is None and needs_encoder(X):  # which names the columns that it leaves out
+        X = X[find_schema(X)[0].columns]
     for name, n_values in id_columns(X).items():
         warn(
             f"X: the column {name!r} looks like an id ({n_values} values among {len(X)} rows); leave it out, and where "

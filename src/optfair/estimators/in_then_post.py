@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -20,7 +21,7 @@ from optfair.inprocessing.learners import split_pipeline
 from optfair.inprocessing.mixture import ModelScores
 from optfair.inputs.containers import is_dataset, take_rows
 from optfair.inputs.splits import split_held_out
-from optfair.inputs.table_form import read_training_table
+from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.utils.checks import check_number
 
 # What post-processing asks for, unless it is given.
@@ -35,6 +36,15 @@ COMMON_PARAMETERS = (
     "missing",
     "random_state",
 )
+
+
+def _take(columns: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Return rows of X, labels, groups, weights and clusters; row labels, compared already, are left to X alone."""
+    parts = {name: None if column is None else take_rows(column, rows) for name, column in columns.items()}
+    for name, part in parts.items():
+        if name != "X" and isinstance(part, pd.DataFrame | pd.Series):
+            parts[name] = part.reset_index(drop=True)
+    return parts
 
 
 class OptFairInPost(ClassifierMixin, BaseEstimator):
@@ -135,7 +145,7 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         parts = [data.positions[part] for part in split_held_out(data, float(self.held_out), self.random_state)]
         columns = {"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
         columns["cluster"] = cluster
-        first, second = ({k: None if v is None else take_rows(v, p) for k, v in columns.items()} for p in parts)
+        first, second = (_take(columns, part) for part in parts)
         trainer.fit(**first)
         gaps = trainer.game_.rows.is_gap.any()
         last_violation = float(trainer.history_["violation" if gaps else "excess"].iloc[-1])
@@ -153,6 +163,7 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         unused = trainer.sensitive_features if poster.awareness == "aware" else None
         scores = ModelScores(transformer, trainer.mixture_.members[-1], trainer.classes_, unused)
         poster.set_params(estimator=scores).fit(**second)
+        poster._form = TableForm.of(X)  # the models were fitted on the other rows too
         self.in_, self.post_, self.n_rounds_ = trainer, poster, len(trainer.history_)
         self.classes_, self.groups_ = poster.classes_, poster.groups_
         return self

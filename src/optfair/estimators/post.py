@@ -116,7 +116,7 @@ class OptFairPost(RuleSolver):
         Names of the groups.
     posterior_model_ : callable
         The fitted model X -> z.
-    calibration_ : BlindCalibration, AwareCalibration or None
+    calibration_ : JointCalibration, FactorCalibration, AwareCalibration or None
         Calibration of z.
     keeps_classes_ : bool
         Whether P(Y|X) stays what the model says.
@@ -267,7 +267,8 @@ class OptFairPost(RuleSolver):
         Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
         plain = likeliest_classes(own_posterior(posteriors.model, posteriors.Z, Z))
         pooled = pooled_posterior(posteriors.model, posteriors.Z) if aware else None
-        calibration, Z = self._calibrate(posteriors.Z, Z, pooled, data, posteriors.splits, options.seed)
+        own_Z = own_posterior(posteriors.model, own_classes(posteriors.Z, data.a), Z) if aware else posteriors.Z
+        calibration, Z = self._calibrate(own_Z, Z, pooled, data, posteriors.splits, options.seed)
         keeps_classes = self._calibration() == "groups"
         free = None if keeps_classes or calibration is None else likeliest_classes(Z)
         seconds["calibration"] = time.perf_counter() - clock
@@ -290,12 +291,12 @@ class OptFairPost(RuleSolver):
         recalibrated = None if free is None else count_codes(data.a, data.y, free, *names)
         fitted = FittedPosteriors(problem, solution, counted, recalibrated)
         self._fitted = fitted if self.keep_posteriors else None
-        self._warn_about_answers(fitted)
+        self._warn_about_answers(fitted, constraints)
         return self
 
     def _calibrate(
         self,
-        raw: np.ndarray,
+        own_Z: np.ndarray,
         Z: np.ndarray,
         pooled: np.ndarray | None,
         data: TrainingData,
@@ -304,7 +305,8 @@ class OptFairPost(RuleSolver):
     ) -> tuple[Calibration | None, np.ndarray]:
         """Return what calibrates z of new rows, None for nothing, and z of these rows, calibrated.
 
-        raw, Z : (n, A, m) of the models, and with the groups of the rows where the rule knows them. pooled : P(Y | X).
+        own_Z, Z : (n, A, m) with the classes as the model itself sees them, and with the groups of the rows where the
+        rule knows them. pooled : P(Y | X).
         """
         labelled, calibration = (data.a, data.y, data.weight, splits), self._calibration()
         if calibration == "none":
@@ -312,7 +314,7 @@ class OptFairPost(RuleSolver):
         if self.awareness == "blind":
             return calibrate_blind(Z, *labelled, keep_classes=calibration == "groups", seed=seed)
         if calibration == "groups":  # the group is known: there is no split over groups to calibrate
-            return None, own_classes(raw, data.a)
+            return None, own_Z
         return calibrate_aware(Z, *labelled, pooled=pooled, seed=seed)
 
     # -- prediction ----------------------------------------------------------------------------------------
@@ -353,7 +355,7 @@ class OptFairPost(RuleSolver):
             pooled = None if group is None else pooled_posterior(self.posterior_model_, raw)
             Z = self.calibration_(Z, group, pooled)
         elif self.keeps_classes_ and group is not None:
-            Z = own_classes(raw, group)
+            Z = own_posterior(self.posterior_model_, own_classes(raw, group), Z)
         return Z_plain, Z
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:

@@ -131,7 +131,8 @@ class Report:
             return ""
         return (
             f"NOTE: z(x) puts the accuracy at {claimed:.4f}, labels at {observed:.4f}: the models misjudge how certain "
-            "they are. The certificate speaks of z(x), not of the labels. A better model of (group, class) would help."
+            "they are. The certificate speaks of z(x), not of the labels. A better model of (group, class) would help, "
+            "and for a fitted one calibration='posterior'."
         )
 
     def _prices_text(self) -> str:

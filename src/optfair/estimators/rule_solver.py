@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.errors import warn_empty
-from optfair.estimators.answers import answer_shares, lost_classes, warn_lost
+from optfair.estimators.answers import LostClass, answer_shares, lost_classes, warn_lost
 from optfair.estimators.saving import SavableClassifier
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.labels import match_groups
@@ -186,20 +186,27 @@ class RuleSolver(SavableClassifier):
             warn_empty(problem.rows.dropped)
         solution = other._solve(problem, fitted.solution)
         other._fitted = replace(fitted, problem=problem, solution=solution)
-        other._warn_about_answers(other._fitted)
+        other._warn_about_answers(other._fitted, constraints, old_losses=self._lost_classes(fitted))
         # The same key: whoever is undecided under both rules gets a class from the same number.
         other.rule_, other.constraints_ = replace(solution.rule, key=self.rule_.key), constraints
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other
 
-    def _warn_about_answers(self, fitted: FittedPosteriors) -> None:
-        """Warn about classes that the model gives and the rule has all but lost; costs may want that."""
-        if self.costs is None:
-            free = fitted.plain if fitted.recalibrated is None else fitted.recalibrated
-            shares = answer_shares(fitted.solution.rule, fitted.problem.posterior)
-            lost = lost_classes(fitted.plain, free, shares)
-            warn_lost(lost, self._constraints(), self._calibration(), solved_again=self.keep_posteriors)
+    def _lost_classes(self, fitted: FittedPosteriors) -> list[LostClass]:
+        """Return the classes that the model gives and the rule has all but lost; costs may want that."""
+        if self.costs is not None:
+            return []
+        free = fitted.plain if fitted.recalibrated is None else fitted.recalibrated
+        return lost_classes(fitted.plain, free, answer_shares(fitted.solution.rule, fitted.problem.posterior))
+
+    def _warn_about_answers(
+        self, fitted: FittedPosteriors, constraints: Sequence[AnyConstraint], old_losses: Sequence[LostClass] = ()
+    ) -> None:
+        """Warn about lost classes. old_losses : of the rule that this one was solved from, which were said then."""
+        names = {loss.name for loss in old_losses}
+        lost = [loss for loss in self._lost_classes(fitted) if loss.name not in names]
+        warn_lost(lost, constraints, self._calibration(), solved_again=self.keep_posteriors)
 
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.

@@ -17,23 +17,26 @@ import pandas as pd
 from optfair.inputs.labels import object_array
 from optfair.inputs.placeholders import is_placeholder
 
-# How a column of objects writes a missing value; anything else, and a mixture, becomes NaN.
-MARKERS = {"None": None, "NaN": np.nan}
+# How a column of objects writes a missing value; a mixture becomes NaN. A column without gaps does not say.
+MARKERS = {"None": None, "NaN": np.nan, "unknown": np.nan}
+MARKER_TYPES: dict[str, tuple[type, ...]] = {"None": (NoneType,), "NaN": (float,), "unknown": (NoneType, float)}
 
 
 def missing_marker(values: np.ndarray) -> str:
-    """Return how an array of objects writes missing values: "None" where it always writes None, else "NaN"."""
-    return "None" if set(map(type, values[pd.isna(values)].tolist())) == {NoneType} else "NaN"
+    """Return how an array of objects writes missing values: "None" if always None, "unknown" if it has none, "NaN"."""
+    types = set(map(type, values[pd.isna(values)].tolist()))
+    return "None" if types == {NoneType} else "NaN" if types else "unknown"
 
 
 def mark_missing(values: np.ndarray, marker: str) -> np.ndarray:
     """Return objects whose missing values are all written as ``marker`` says; the same array if they are already."""
     gaps = pd.isna(values)
-    kind = NoneType if marker == "None" else float
-    if all(type(value) is kind for value in values[gaps].tolist()):
+    strange = gaps.copy()
+    strange[gaps] = [type(value) not in MARKER_TYPES[marker] for value in values[gaps].tolist()]
+    if not strange.any():
         return values
     marked = values.copy()
-    marked[gaps] = MARKERS[marker]
+    marked[strange] = MARKERS[marker]
     return marked
 
 
@@ -101,7 +104,7 @@ def _parse_number(value: Any, column: pd.Series) -> float:
     try:
         if not isinstance(value, str) or "_" in value:  # float("1_0") is 10
             raise ValueError
-        return float(value)
+        return float(value) if value.strip() else np.nan  # an empty cell, as a reader of texts gives it
     except ValueError:
         row = int(np.flatnonzero((column == value).to_numpy())[0]) + 1
         raise ValueError(

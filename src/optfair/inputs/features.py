@@ -91,7 +91,7 @@ def _check_values(array: np.ndarray, model: str, is_flat: bool) -> None:
     if kind in "OUS":
         array = _as_floats(array, model)
     if kind in "OUSf":
-        usable = np.abs(array) <= LARGEST  # not of NaN
+        usable = np.abs(array) <= array.dtype.type(min(LARGEST, float(np.finfo(array.dtype).max)))  # not of NaN
         if not usable.all():
             _refuse_value(array, ~usable, model, is_flat)
 

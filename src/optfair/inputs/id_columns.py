@@ -1,7 +1,7 @@
 """Recognise columns that tell who a person is: a model learns them by heart, and they say nothing about anybody else.
 
-A false alarm is worse than silence. A column counts as an id if it says so in its name and most of its values occur
-once, or if it numbers the rows in their order, or if each of its texts is a code that occurs once. Fractions, dates,
+A false alarm is worse than silence. A column counts as an id if it says so in its name and a value occurs a few times
+at most, or if it numbers the rows in their order, or if each of its texts is a code that occurs once. Fractions, dates,
 amounts and running text are none.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 MIN_ROWS = 200  # with fewer rows a measurement in whole numbers may well have no value twice
+MAX_REPEATS = 5  # rows of one person, on average: more of them are a place or a teacher
 PROBE_ROWS = 1000  # enough to see that a column of texts holds no codes, or repeats them
 CODE_SHARE = 0.9  # of the texts that are codes: a few of those made of random digits and letters have no letter
 ID_WORDS = {"id", "nbr", "uuid", "guid", "ssn"}
@@ -35,7 +36,7 @@ def is_id(column: pd.Series) -> bool:
     if pd.api.types.is_bool_dtype(column.dtype) or not (is_number or _holds_texts(column)):
         return False
     if _is_named_id(column.name):
-        return bool(column.nunique() > n / 2 and (not is_number or _is_whole(column)))
+        return bool(column.nunique() > n / MAX_REPEATS and (not is_number or _is_whole(column)))
     if pd.api.types.is_integer_dtype(column.dtype):
         return not column.hasnans and bool((np.diff(column.to_numpy(dtype=np.int64)) == 1).all())
     return not is_number and _holds_codes(column.head(PROBE_ROWS)) and bool(column.is_unique)

@@ -38,7 +38,7 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
         else:
             n_clusters = len(np.unique(cluster))
             if n_clusters < cv:
-                raise ValueError(f"cv={cv!r}: there are {n_clusters} clusters; must be at most one fold for each.")
+                raise ValueError(f"cv={cv!r}: there are {n_clusters} clusters, and a fold needs one; give fewer folds.")
             fold = deal_clusters(cluster, cell, np.full(int(cv), 1 / int(cv)))
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
     place, strata = np.full(n, -1), np.zeros(n, dtype=int)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from optfair.inputs.labels import object_array
 
 NUMBER, TEXT, CATEGORY, OTHER = "number", "text", "category", "other"
 FRAMES = ("pandas", "polars")
+MAX_CATEGORIES = 100  # that are remembered, and written to files: a column of names tells who was fitted on
 _OBJECT_KINDS = {
     "string": TEXT,
     "boolean": NUMBER,
@@ -48,15 +49,17 @@ class ColumnForm:
 class TableForm:
     """The form of a table: its container, the names of its columns where all are texts, and each column.
 
-    columns : of a data frame, else of the whole array, as one.
+    columns : of a data frame, else of the whole array, as one. is_closed : the model was fitted on other rows than
+    these, so that texts which these do not hold may still mean something to it.
     """
 
     layout: str
     names: tuple[str, ...] = ()
     columns: tuple[ColumnForm, ...] = ()
+    is_closed: bool = False
 
     @classmethod
-    def of(cls, X: Any) -> TableForm:
+    def of(cls, X: Any, *, is_closed: bool = False) -> TableForm:
         """Return the form of a table that a model is fitted on."""
         layout = layout_of(X)
         if layout not in FRAMES:
@@ -65,7 +68,7 @@ class TableForm:
             return cls("frame without names")
         count = len(X.columns)
         columns = [_pandas_form(X.iloc[:, k]) if layout == "pandas" else _polars_form(X[:, k]) for k in range(count)]
-        return cls(layout, tuple(map(str, X.columns)), tuple(columns))
+        return cls(layout, tuple(map(str, X.columns)), tuple(columns), is_closed)
 
     @property
     def texts(self) -> list[str]:
@@ -102,13 +105,16 @@ class TableForm:
         if is_polars and all(_has_polars_form(X[name], forms[name]) for name in X.columns):
             return X
         frame = polars_frame(X) if layout == "polars" else X
-        changed = {}
+        table = frame
         for name in frame.columns:
+            if self.is_closed and forms[name].kind == TEXT and _OBJECT_KINDS.get(value_type(frame[name])) == TEXT:
+                forms[name] = replace(forms[name], has_points=True)
             with suppress(ValueError):  # a text among numbers, say: the model may not even read this column
                 column = _conform_column(frame[name], forms[name])
                 if column is not None:
-                    changed[name] = column
-        return frame.assign(**changed) if changed else frame
+                    table = table.copy(deep=False) if table is frame else table
+                    table[name] = column
+        return table
 
 
 def read_training_table(X: Any) -> Any:
@@ -131,6 +137,11 @@ def read_training_table(X: Any) -> Any:
 def _select(X: Any, layout: str, names: Sequence[str], optional: Sequence[str]) -> Any:
     """Return the columns of a model, in its order, if X has further ones and none is absent that must be there."""
     given = list(X.columns)
+    if given != list(names) and sorted(map(str, given)) == sorted(names):
+        raise ValueError(
+            "The feature names should match those that were passed during fit.\n"
+            "Feature names must be in the same order as they were in fit. Give X[list(model.feature_names_in_)]."
+        )
     has_all = all(name in given or name in optional for name in names)
     if not has_all or set(given) <= set(names):
         return X
@@ -147,7 +158,9 @@ def _pandas_form(column: pd.Series) -> ColumnForm:
     if isinstance(dtype, pd.CategoricalDtype):
         categories = tuple(dtype.categories.tolist())
         is_plain = all(isinstance(value, str | int | float) for value in categories)  # a file holds no intervals
-        return ColumnForm(CATEGORY, "category", categories=categories) if is_plain else ColumnForm(OTHER, "category")
+        if not is_plain or len(categories) > MAX_CATEGORIES:
+            return ColumnForm(OTHER, "category")
+        return ColumnForm(CATEGORY, "category", categories=categories)
     if _is_object(dtype):
         kind = _OBJECT_KINDS.get(value_type(column), OTHER)
         has_points = kind == TEXT and _has_points(column)

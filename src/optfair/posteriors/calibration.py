@@ -1,10 +1,12 @@
-"""Calibrate the joint posterior, factor by factor, with the labels of rows its models were not fitted on.
+"""Calibrate the joint posterior with the labels of rows its models were not fitted on.
 
-    blind   ẑ[a, i] = P̂(Y=i | X) · P̂(A=a | X, Y=i)      one scaling of the classes, and one of the groups in each class
-    aware   ẑ[a, i] = P̂(Y=i | X, A=a)                   for people of group a; one scaling that all groups share
+    blind   one scaling of all cells (a, i), where there are people enough for so many parameters; else by factors,
+            ẑ[a, i] = P̂(Y=i | X) · P̂(A=a | X, Y=i), one scaling of the classes and one of the groups in each class
+    aware   ẑ[a, i] = P̂(Y=i | X, A=a) for people of group a, one scaling that all groups share
 
-A single scaling of all A·m cells would have about A times as many parameters: with many groups it follows noise, moves
-answers that have nothing to do with fairness, and takes minutes. docs/calibration.md has the comparison.
+The factors have about a tenth of the parameters. With many groups for the people there are, a scaling of all cells
+follows noise, moves answers that have nothing to do with fairness, and takes minutes; docs/calibration.md has the
+comparison.
 """
 
 from __future__ import annotations
@@ -37,7 +39,20 @@ Map = TypeVar("Map", Scaling, AwareScaling)
 
 
 @dataclass(frozen=True, eq=False)
-class BlindCalibration:
+class JointCalibration:
+    """scaling : of all A·m cells. keeps_classes : of it only P(A | X, Y) is taken, and P(Y | X) is the model's own."""
+
+    scaling: Scaling
+    keeps_classes: bool
+
+    def __call__(self, Z: np.ndarray, group: np.ndarray | None = None, pooled: np.ndarray | None = None) -> np.ndarray:
+        """Return ẑ of rows (n, A, m); nobody's group is needed."""
+        out = self.scaling(Z.reshape(len(Z), -1)).reshape(Z.shape)
+        return join_factors(Z.sum(axis=1), list(group_shares(out))) if self.keeps_classes else out
+
+
+@dataclass(frozen=True, eq=False)
+class FactorCalibration:
     """classes : of P(Y | X), or None where the model's own is kept. groups : of P(A | X, Y=i), one for each class i."""
 
     classes: Scaling | None
@@ -71,7 +86,7 @@ class AwareCalibration:
         return out
 
 
-Calibration = BlindCalibration | AwareCalibration
+Calibration = JointCalibration | FactorCalibration | AwareCalibration
 
 
 def calibrate_blind(
@@ -83,17 +98,22 @@ def calibrate_blind(
     *,
     keep_classes: bool = False,
     seed: int = 0,
-) -> tuple[BlindCalibration, np.ndarray]:
+) -> tuple[JointCalibration | FactorCalibration, np.ndarray]:
     """Return the calibration of new rows, and ẑ (n, A, m) of these.
 
     splits : (train, test) positions, every row in one test part. keep_classes : P(Y | X) is the model's own, to the
     last bit but for the rounding of a sum.
     """
-    all_rows, P = np.arange(len(Z)), Z.sum(axis=1)
+    n, A, m = Z.shape
+    all_rows, P = np.arange(n), Z.sum(axis=1)
     with one_blas_thread():  # small matrices between passes: threads would cost more than they give
+        if effective_rows(weight, n) >= ROWS_PER_PARAMETER * A * m * (A * m + 1):
+            scaling = fit_scaling(Z.reshape(n, -1), a * m + y, weight, seed=seed)
+            joint = JointCalibration(scaling, keep_classes)
+            return joint, joint(Z)
         groups = [fit_factor(Q, a, np.flatnonzero(y == i), weight, splits, seed) for i, Q in enumerate(group_shares(Z))]
         classes, P = (None, P) if keep_classes else fit_factor(P, y, all_rows, weight, splits, seed)
-    calibration = BlindCalibration(classes, tuple(scaling for scaling, _ in groups))
+    calibration = FactorCalibration(classes, tuple(scaling for scaling, _ in groups))
     return calibration, join_factors(P, [shares for _, shares in groups])
 
 

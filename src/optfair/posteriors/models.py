@@ -45,7 +45,7 @@ def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
         raise ValueError(f"{argument}=None: cannot read a torch data set; use optfair.nn.TorchClassifier.")
     check_numbers(X, argument, "logistic regression")
     model = LogisticRegression(max_iter=1000)
-    if _needs_encoder(X):
+    if needs_encoder(X):
         schema, notes = find_schema(as_frame(X))
         for note in notes:
             warn(note)
@@ -53,7 +53,7 @@ def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
     return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), model)
 
 
-def _needs_encoder(X: Any) -> bool:
+def needs_encoder(X: Any) -> bool:
     """Tell whether X is a data frame that logistic regression cannot read as it is."""
     layout = layout_of(X)
     if layout == "polars":

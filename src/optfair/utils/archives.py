@@ -16,30 +16,36 @@ import numpy as np
 
 SMALLEST_LIMIT = 1 << 28  # 256 MB: whoever packs a small model once more, with compression, is not refused
 SCHEMA = "schema.json"
+ARCHIVE, ARRAY = b"PK\x03\x04", b"\x93NUMPY"  # first bytes
 
 
 class ArchiveSizeError(ValueError):
     """An archive that declares more than may be unpacked, or more than it holds."""
 
 
-def check_archive(content: bytes, max_bytes: int | None = None) -> None:
-    """Raise ArchiveSizeError if a zip archive of arrays would unpack to more than ``max_bytes``.
+def check_archive(content: bytes, max_bytes: int | None = None) -> int:
+    """Return the bytes that a zip archive of arrays unpacks to; more than ``max_bytes`` are an ArchiveSizeError.
 
     max_bytes : by default the size of the archive itself, or 256 MB. Arrays count as often as the schema of a skops
-    archive names them, and an array must be as large as its header says.
+    archive names them, and an array must be as large as its header says. What a file is, its first bytes say.
     """
     limit = max(len(content), SMALLEST_LIMIT) if max_bytes is None else max_bytes
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
         _check_total(sum(entry.file_size for entry in archive.infolist()), limit)
-        if SCHEMA in sizes:
-            _check_total(sum(sizes.get(name, 0) for name in _references(json.loads(archive.read(SCHEMA)))), limit)
         for name in sizes:
-            if name.endswith(".npz"):
-                check_archive(archive.read(name), limit)
-            elif name.endswith(".npy"):
+            with archive.open(name) as file:
+                start = file.read(len(ARRAY))
+            if start.startswith(ARCHIVE):
+                sizes[name] = max(sizes[name], check_archive(archive.read(name), limit))
+            elif start == ARRAY:
                 with archive.open(name) as file:
                     _check_header(name, file, sizes[name])
+        total = sum(sizes.values())
+        _check_total(total, limit)
+        if SCHEMA in sizes:
+            _check_total(sum(sizes.get(name, 0) for name in _references(json.loads(archive.read(SCHEMA)))), limit)
+    return total
 
 
 def _check_total(total: int, limit: int) -> None:
