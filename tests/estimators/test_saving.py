@@ -61,9 +61,9 @@ def test_a_pickle_predicts_the_same_and_holds_no_posteriors(name, request):
 
 @pytest.fixture(scope="module")
 def two_sizes():
-    """Return models of 150 and of 1500 rows."""
+    """Return models of 900 and of 2250 rows: of so many all cells are calibrated at once, and files hold as much."""
     models = []
-    for n in (150, 1500):
+    for n in (900, 2250):
         frame, y = make_people(n)
         models.append(make_post().fit(frame[["x1", "x2"]], y, sensitive_features=frame["sex"]))
         assert len(models[-1]._fitted.problem.posterior.cell) == n
