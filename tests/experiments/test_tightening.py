@@ -65,6 +65,8 @@ def test_alternatives_are_fitted_and_solved_again(calibration, tmp_path):
 
 
 def test_the_page_counts_steps_backward(tmp_path):
+    pytest.importorskip("jinja2", reason="the extra experiments is not installed")
+
     def change(run, line):
         if run.options["calibration"] == "both":
             for points in line["path"].values():
