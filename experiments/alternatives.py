@@ -26,10 +26,10 @@ ALTERNATIVES = {
 class AlternativePost(OptFairPost):
     """`OptFairPost`, blind, with one of the ``ALTERNATIVES`` as its calibration."""
 
-    calibrations: ClassVar = tuple(ALTERNATIVES)
+    _calibrations: ClassVar = tuple(ALTERNATIVES)
 
     def _calibrate(
-        self, own_Z: np.ndarray, Z: np.ndarray, pooled: Any, data: TrainingData, splits: Splits, seed: int
+        self, Z: np.ndarray, pooled: Any, model: Any, data: TrainingData, splits: Splits, seed: int
     ) -> tuple[Any, np.ndarray]:
         kind, _ = ALTERNATIVES[self.calibration]
         if kind == "posterior":

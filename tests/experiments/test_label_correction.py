@@ -59,12 +59,13 @@ def test_where_z_is_the_truth_bias_is_noise_and_hardly_trusted():
     assert 0.5 < np.mean(sizes) < 1.5  # in units of its standard error
 
 
-@pytest.mark.parametrize("solve", [solve_in_rounds, solve_in_one_step])
-def test_a_large_error_of_z_is_corrected(solve):
+@pytest.mark.parametrize(("solve", "share"), [(solve_in_rounds, 0.7), (solve_in_one_step, 0.9)])
+def test_a_large_error_of_z_is_corrected(solve, share):
+    """One step is capped by the tolerance, so that a part of the error stays."""
     problem = make_problem(1, 1.4, 0.6)
     everybody = np.ones(N, dtype=bool)
     before, after = (labelled_violation(problem, f(problem, None).rule, everybody) for f in (solve_problem, solve))
-    assert after < 0.9 * before
+    assert after < share * before
 
 
 def test_one_step_moves_no_bound_beyond_what_is_certain_and_a_share_of_the_tolerance():

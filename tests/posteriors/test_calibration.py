@@ -6,6 +6,7 @@ import pytest
 from optfair.posteriors import calibration as module
 from optfair.posteriors.calibration import (
     ROWS_PER_PARAMETER,
+    AwareCalibration,
     FactorCalibration,
     JointCalibration,
     calibrate_aware,
@@ -13,7 +14,6 @@ from optfair.posteriors.calibration import (
     fit_factor,
     group_shares,
     join_factors,
-    own_classes,
 )
 from optfair.posteriors.scaling import fit_scaling, identity_scaling
 from tests.posteriors.helpers import draw_cells
@@ -163,11 +163,11 @@ def test_a_group_with_one_class_does_not_change():
 
 
 def test_the_model_s_own_probabilities_are_in_the_block_of_the_group():
-    Z, a, _ = joint(28, 50)
-    group = np.where(np.arange(50) < 5, -1, a)
-    kept = own_classes(Z, group)
+    Z, a, _ = grouped(28)
+    group, pooled = np.where(np.arange(len(a)) < 5, -1, a), np.random.default_rng(0).dirichlet(np.ones(3), len(a))
+    kept = AwareCalibration(None)(Z, group, pooled)
     assert (kept[:5] == Z[:5]).all()
-    np.testing.assert_allclose(kept[np.arange(5, 50), a[5:]], Z[5:].sum(axis=1))
+    assert (kept[np.arange(5, len(a)), a[5:]] == pooled[5:]).all()
     np.testing.assert_allclose(kept.sum(axis=(1, 2)), 1)
 
 

@@ -74,6 +74,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     groups_: pd.Index
     constraints_: list[AnyConstraint]
+    _form: TableForm
     _compares_groups = True
     _default_model = "logistic regression"  # what estimator=None stands for
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
@@ -83,11 +84,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _constraints(self) -> list[AnyConstraint]:
         """Return what is asked for; constraint objects say everything themselves."""
         return as_constraints(self.criterion, self.tolerance, self.reference, self.outcomes, self.attributes)
-
-    def _reported_constraints(self) -> list[AnyConstraint]:
-        """Return what was fitted for, whatever ``set_params`` has said since; files written before do not tell."""
-        fitted: list[AnyConstraint] | None = getattr(self, "constraints_", None)
-        return self._constraints() if fitted is None else fitted
 
     def _check_choices(self, **choices: tuple[str, ...]) -> None:
         for name, words in {**CHOICES, **choices}.items():
@@ -216,8 +212,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return rows in the form of those fitted on: columns by name, missing values written as they were."""
         source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
         optional = [name for name in source if isinstance(name, str)] if self.awareness == "blind" else []
-        form: TableForm = getattr(self, "_form", TableForm("unknown"))
-        return form.conform(X, optional)
+        return self._form.conform(X, optional)
 
     def _check_other_columns(self, X: Any) -> None:
         """Check that a frame without its sensitive columns has all the others, in order."""

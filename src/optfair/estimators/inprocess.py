@@ -435,7 +435,7 @@ class OptFairIn(SavableClassifier):
         OptFairIn, dp within 0.05 of overall, blind: 2 groups, 3 classes
         """
         check_is_fitted(self, "mixture_")
-        constraints = self._reported_constraints()
+        constraints = self.constraints_
         title = self._title(constraints)
         if X is None:
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_fits_}

@@ -21,7 +21,7 @@ from optfair.inputs.labels import check_weights, encode_classes
 from optfair.inputs.splits import Splits
 from optfair.inputs.training_data import TrainingData
 from optfair.metrics.counts import count_codes
-from optfair.posteriors.calibration import Calibration, calibrate_aware, calibrate_blind, own_classes
+from optfair.posteriors.calibration import AwareCalibration, Calibration, calibrate_aware, calibrate_blind
 from optfair.posteriors.models import JointModel, likeliest_classes, own_posterior, place_in_groups, pooled_posterior
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
 from optfair.rule.file import rule_content
@@ -139,7 +139,7 @@ class OptFairPost(RuleSolver):
     True
     """
 
-    calibrations: ClassVar[tuple[str, ...]] = ("auto", "posterior", "groups", "none")
+    _calibrations: ClassVar[tuple[str, ...]] = ("auto", "posterior", "groups", "none")
     _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
     _record, _personal = "rule_", ("_fitted",)
     _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
@@ -241,7 +241,7 @@ class OptFairPost(RuleSolver):
         options = self._options()
         prefit = self._keeps_estimator()
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
-        self._check_choices(calibration=self.calibrations)
+        self._check_choices(calibration=self._calibrations)
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, known_classes, cluster)
         self._warn_about_data(X, data, sensitive_features, constraints)
@@ -267,8 +267,7 @@ class OptFairPost(RuleSolver):
         Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
         plain = likeliest_classes(own_posterior(posteriors.model, posteriors.Z, Z))
         pooled = pooled_posterior(posteriors.model, posteriors.Z) if aware else None
-        own_Z = own_posterior(posteriors.model, own_classes(posteriors.Z, data.a), Z) if aware else posteriors.Z
-        calibration, Z = self._calibrate(own_Z, Z, pooled, data, posteriors.splits, options.seed)
+        calibration, Z = self._calibrate(Z, pooled, posteriors.model, data, posteriors.splits, options.seed)
         keeps_classes = self._calibration() == "groups"
         free = None if keeps_classes or calibration is None else likeliest_classes(Z)
         seconds["calibration"] = time.perf_counter() - clock
@@ -295,27 +294,25 @@ class OptFairPost(RuleSolver):
         return self
 
     def _calibrate(
-        self,
-        own_Z: np.ndarray,
-        Z: np.ndarray,
-        pooled: np.ndarray | None,
-        data: TrainingData,
-        splits: Splits,
-        seed: int,
+        self, Z: np.ndarray, pooled: np.ndarray | None, model: Any, data: TrainingData, splits: Splits, seed: int
     ) -> tuple[Calibration | None, np.ndarray]:
         """Return what calibrates z of new rows, None for nothing, and z of these rows, calibrated.
 
-        own_Z, Z : (n, A, m) with the classes as the model itself sees them, and with the groups of the rows where the
-        rule knows them. pooled : P(Y | X).
+        Z : (n, A, m), with the groups of the rows where the rule knows them. pooled : P(Y | X), or None. model : of z.
         """
         labelled, calibration = (data.a, data.y, data.weight, splits), self._calibration()
         if calibration == "none":
             return None, Z
         if self.awareness == "blind":
             return calibrate_blind(Z, *labelled, keep_classes=calibration == "groups", seed=seed)
-        if calibration == "groups":  # the group is known: there is no split over groups to calibrate
-            return None, own_Z
-        return calibrate_aware(Z, *labelled, pooled=pooled, seed=seed)
+        if calibration == "posterior":
+            return calibrate_aware(Z, *labelled, pooled=pooled, seed=seed)
+        # The group is known, so that there is no split over groups to calibrate. A model of the pair, and one that
+        # reads the group in X, are told it: z is their own.
+        if pooled is None or isinstance(model, JointModel):
+            return None, Z
+        own_classes = AwareCalibration(None)
+        return own_classes, own_classes(Z, data.a, pooled)
 
     # -- prediction ----------------------------------------------------------------------------------------
     def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
@@ -354,8 +351,6 @@ class OptFairPost(RuleSolver):
         if self.calibration_ is not None:
             pooled = None if group is None else pooled_posterior(self.posterior_model_, raw)
             Z = self.calibration_(Z, group, pooled)
-        elif self.keeps_classes_ and group is not None:
-            Z = own_posterior(self.posterior_model_, own_classes(raw, group), Z)
         return Z_plain, Z
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
@@ -461,7 +456,7 @@ class OptFairPost(RuleSolver):
         OptFairPost, dp within 0.01 of overall, blind: 2 groups, 3 classes; 400 people fitted on, out of fold
         """
         check_is_fitted(self, "rule_")
-        constraints, m = self._reported_constraints(), len(self.classes_)
+        constraints, m = self.constraints_, len(self.classes_)
         title = self._title(constraints)
         if X is None:
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_base_fits_}

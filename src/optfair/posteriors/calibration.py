@@ -4,9 +4,9 @@
             ẑ[a, i] = P̂(Y=i | X) · P̂(A=a | X, Y=i), one scaling of the classes and one of the groups in each class
     aware   ẑ[a, i] = P̂(Y=i | X, A=a) for people of group a, one scaling that all groups share
 
-The factors have about a tenth of the parameters. With many groups for the people there are, a scaling of all cells
-follows noise, moves answers that have nothing to do with fairness, and takes minutes; docs/calibration.md has the
-comparison.
+The factors have about one parameter for every m of all cells. With many groups for the people there are, a scaling of
+all cells follows noise, moves answers that have nothing to do with fairness, and takes minutes; docs/calibration.md has
+the comparison.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from optfair.inputs.splits import Splits
 from optfair.posteriors.multinomial import effective_rows
 from optfair.posteriors.scaling import (
     CLIP,
@@ -34,7 +35,6 @@ ROWS_PER_PARAMETER = 20  # of (B, b): with fewer rows the scaling overfits
 MIN_ROWS_FOR_CV = 100  # rows, for some of them to be held out
 MIN_CLASS_ROWS = 5  # rows of each class in a group: with fewer, labels cannot say how likely the class is
 
-Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 Map = TypeVar("Map", Scaling, AwareScaling)
 
 
@@ -67,22 +67,26 @@ class FactorCalibration:
 
 @dataclass(frozen=True, eq=False)
 class AwareCalibration:
-    """classes : of P(Y | X, A), one that groups share; or, where models know the group anyway, one for each group."""
+    """classes : of P(Y | X, A), one that groups share; or, where models know the group anyway, one for each group.
 
-    classes: AwareScaling | tuple[Scaling, ...]
+    None : no scaling; the group of a row is known, and its classes are those of the model itself, P(Y | X).
+    """
+
+    classes: AwareScaling | tuple[Scaling, ...] | None
 
     def __call__(self, Z: np.ndarray, group: np.ndarray | None = None, pooled: np.ndarray | None = None) -> np.ndarray:
         """Return ẑ of rows (n, A, m). group : codes (−1: left as it is). pooled : P(Y | X), (n, m), or None."""
         assert group is not None
         out = Z.copy()
-        if isinstance(self.classes, AwareScaling):
-            assert pooled is not None
-            rows = np.flatnonzero(group >= 0)
-            out[rows, group[rows]] = self.classes(Z[rows, group[rows]], pooled[rows], group[rows])
+        if isinstance(self.classes, tuple):
+            for a, scaling in enumerate(self.classes):
+                rows = np.flatnonzero(group == a)
+                out[rows, a] = scaling(Z[rows, a])
             return out
-        for a, scaling in enumerate(self.classes):
-            rows = np.flatnonzero(group == a)
-            out[rows, a] = scaling(Z[rows, a])
+        assert pooled is not None
+        rows = np.flatnonzero(group >= 0)
+        codes, P = group[rows], pooled[rows]
+        out[rows, codes] = P if self.classes is None else self.classes(Z[rows, codes], P, codes)
         return out
 
 
@@ -225,12 +229,4 @@ def join_factors(P: np.ndarray, shares: Sequence[np.ndarray]) -> np.ndarray:
     out = np.empty((len(P), shares[0].shape[1], len(shares)), dtype=P.dtype)
     for i, share in enumerate(shares):
         np.multiply(share, P[:, i : i + 1], out=out[:, :, i])
-    return out
-
-
-def own_classes(Z: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return P(Y | X) of the model itself in the block of each row's group, (n, A, m). group : codes (−1: unknown)."""
-    rows, out = np.flatnonzero(group >= 0), Z.copy()
-    out[rows] = 0.0
-    out[rows, group[rows]] = Z[rows].sum(axis=1)
     return out
