@@ -1,11 +1,16 @@
 """Test the minimisers of one dual problem: they satisfy the KKT conditions, and agree with each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from optfair.dual import admm, newton
+from optfair.dual.admm import _inverse, quadratic_step
 from optfair.dual.lbfgs import minimise_lbfgs
-from optfair.dual.newton import _inverse, minimise_newton, quadratic_step
+from optfair.dual.newton import minimise_newton, near_rows
 from optfair.dual.penalty import Box
+from optfair.dual.settings import NEWTON
 from optfair.dual.spectral import minimise_spectral
 
 
@@ -42,6 +47,46 @@ def test_a_matrix_that_is_indefinite_by_rounding_is_inverted():
     inverse = _inverse(Q, 1e-10)
     b = root @ rng.normal(size=3)  # in the range of Q, where the answer is that of the singular problem
     np.testing.assert_allclose(Q @ (inverse @ b), b, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_inverse_is_one_in_either_precision(dtype):
+    half = np.random.default_rng(0).standard_normal((8, 8))
+    Q = (half @ half.T).astype(dtype)
+    inverse = _inverse(Q, 0.1)
+    assert inverse.dtype == dtype
+    np.testing.assert_allclose((Q + 0.1 * np.eye(8)) @ inverse, np.eye(8), atol=2000 * np.finfo(dtype).eps)
+
+
+def test_float32_goes_on_in_float64_where_its_iterations_are_not_enough(monkeypatch):
+    """The step is the same, whatever float32 has reached before."""
+    rng = np.random.default_rng(0)
+    K = 12
+    half = rng.standard_normal((K, K))
+    Q, q, box = half @ half.T, rng.standard_normal(K), Box(np.full(K, -0.05), np.full(K, 0.05))
+    steps = []
+    for settings in ({"large_system": 1}, {"large_system": 1, "single_iterations": 10}, {}):
+        monkeypatch.setattr(admm, "NEWTON", replace(NEWTON, **settings))
+        steps.append(quadratic_step(Q, q, box, np.zeros(K), 1e-5))
+        assert box.residual(steps[-1], -(Q @ steps[-1] + q)) <= 1.1e-5
+    np.testing.assert_allclose(steps[0], steps[2], atol=1e-3)
+    np.testing.assert_allclose(steps[1], steps[2], atol=1e-3)
+
+
+def test_rows_without_price_and_far_from_their_bounds_are_left_alone(monkeypatch):
+    box = Box(np.array([-0.1, -0.1, -0.1, 0.2, 0.2]), np.array([0.1, 0.1, 0.1, np.inf, np.inf]))
+    lam, values = np.array([0.0, 0.3, 0.0, 0.0, 0.0]), np.array([0.01, 0.0, 0.09, 0.25, 0.9])
+    assert near_rows(box, lam, values).tolist() == [0, 1, 2, 3, 4], "few are all moved"
+    monkeypatch.setattr(newton, "NEWTON", replace(NEWTON, large_system=1))
+    assert near_rows(box, lam, values).tolist() == [1, 2, 3]
+
+
+def test_newton_finds_the_minimum_by_moving_near_rows_alone(make_case, monkeypatch):
+    everywhere = minimise(minimise_newton, make_case, np.inf, 1e-5)
+    monkeypatch.setattr(newton, "NEWTON", replace(NEWTON, large_system=1, near_share=0.05, near_rate=0.01))
+    near = minimise(minimise_newton, make_case, np.inf, 1e-5)
+    assert near[0] <= 1e-5
+    assert near[1] == pytest.approx(everywhere[1], abs=1e-5)
 
 
 def minimise(method, make_case, cap, tolerance):

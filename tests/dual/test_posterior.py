@@ -185,7 +185,7 @@ def test_the_same_seed_draws_the_same_rows_whatever_the_threads(posterior, small
 
 def test_normalised_rows_are_a_measure_of_their_own(posterior):
     sample = posterior.draw(100, lambda block: block.Z[:, 0].astype(float), np.random.default_rng(0))
-    measure = sample.normalised()
+    measure = sample.normalised().with_prior()
     assert measure.weight.mean() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(measure.weight / measure.weight[0], sample.weight / sample.weight[0], rtol=1e-12)
     Z = as_rows(measure.Z).astype(float).reshape(-1, 3, 3)
@@ -193,11 +193,11 @@ def test_normalised_rows_are_a_measure_of_their_own(posterior):
     np.testing.assert_array_equal(measure.Z, sample.Z)
     assert np.abs(sample.prior - measure.prior).max() > 1e-3  # it was not the sample's before
     np.testing.assert_allclose(measure.normalised().weight, measure.weight, rtol=1e-12)
-    np.testing.assert_allclose(measure.normalised().prior, measure.prior, rtol=1e-12)
+    np.testing.assert_allclose(measure.normalised().with_prior().prior, measure.prior, rtol=1e-12)
 
 
 def test_a_measure_that_is_normalised_stays_as_it_is(posterior):
-    measure = posterior.normalised()
+    measure = posterior.normalised().with_prior()
     np.testing.assert_allclose(measure.prior, posterior.prior, atol=1e-14)
     np.testing.assert_allclose(measure.weight, weights_of(posterior), rtol=1e-12)
 

@@ -299,7 +299,7 @@ BAD_OPTIONS = [
     *(("gap", value, r"must be a positive number\.$") for value in (0, -1e-3, np.nan, np.inf, "small", None, True)),
     *(("max_multiplier", value, r"must be a positive number\.$") for value in (0, -1, np.nan, np.inf, "big", True)),
     *(("method", value, r"must be one of 'dual', 'lp'\.$") for value in ("newton", None, 3)),
-    *(("n_jobs", value, r"must be None, -1 or a positive integer\.$") for value in (0, -2, 1.5, "all", True)),
+    *(("n_jobs", value, r"must be None, -1 or a positive integer\.$") for value in (0, 1.5, "all", True)),
     *(("max_passes", value, r"must be an integer >= 1\.$") for value in (0, -1, 2.5, None, True, "10")),
     *(("random_state", value, r"must be an integer >= 0\.$") for value in (-1, 1.5, "seed", True)),
 ]  # fmt: skip

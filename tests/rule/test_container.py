@@ -95,7 +95,7 @@ class FileMeasure:
         (kept,) = self.sum_blocks(leverage, keep=True)
         measure = FileMeasure(self.folder, self.measure, kept.numbers)
         sample = measure.draw(SETTINGS.sketch_rows, mass, np.random.default_rng(seed))
-        return measure, sample.normalised()
+        return measure, sample.normalised().with_prior()
 
     def without_offset(self):
         return self  # there is none here

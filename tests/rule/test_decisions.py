@@ -1,5 +1,6 @@
 """Test decisions: hashed, the same person gets the same class, and the population follows the randomised rule."""
 
+import hashlib
 import warnings
 from dataclasses import replace
 
@@ -309,6 +310,31 @@ def test_identities_are_asked_for_where_no_keys_are_given_and_only_of_undecided_
     decide(h, "argmax", identities)
     decide(h, "sampled", identities, random_state=0)
     assert requested == [[1, 2]]
+
+
+@pytest.mark.parametrize(("rest", "is_hashed"), [(2.0**-29, True), (2.0**-30, False), (2.0**-40, False), (0.0, False)])
+def test_a_probability_of_almost_one_is_decided_without_a_hash(rest, is_hashed):
+    """No rate moves by more than 2⁻³⁰: nobody can tell this from the randomised rule."""
+    requested = []
+
+    def identities(index):
+        requested.append(index.tolist())
+        return [b"%d" % i for i in index]
+
+    h = np.array([[rest, 1 - rest], [0.5, 0.5]])
+    codes = decide(h, "hashed", identities, secret=new_key(0))
+    assert requested == [[0, 1] if is_hashed else [1]] and codes[0] == 1
+    requested.clear()
+    alone = decide(h[:1], "hashed", identities, secret=new_key(0))
+    assert alone[0] == codes[0] and requested == ([[0]] if is_hashed else [])
+
+
+def test_uniforms_are_the_top_bits_of_the_keyed_hash():
+    secret, people = new_key(1), [b"", b"a", b"b" * 300]
+    digests = [hashlib.blake2b(person, key=secret, digest_size=8).digest() for person in people]
+    expected = [(int.from_bytes(digest, "little") >> 11) / 2**53 for digest in digests]
+    assert uniforms(secret, people).tolist() == expected
+    assert uniforms(secret, []).shape == (0,)
 
 
 def test_ties_go_to_the_first_class_whatever_the_rounding():

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 import optfair
 from optfair import Constraint, Frontier, MinimumRate, Ratio, metrics
+from optfair.constraints import as_constraints
+from optfair.dual.posterior import check_posterior
 from optfair.rule.driver import solve_problem
 from optfair.rule.frontier import pareto_mask
+from optfair.rule.options import Options
+from optfair.rule.problem import FairProblem
 from optfair.rule.tolerance_path import loosest_constraints, tolerance_path, with_tolerance
 from tests.problems import aware, blind
 
@@ -365,3 +369,14 @@ def test_a_path_can_be_solved_by_another_solver_and_go_on_from_a_start(prepare):
     assert [tolerance for tolerance, _ in starts] == [0.1, 0.02]
     assert all(start is solution for (_, start), solution in zip(starts, solutions, strict=False))
     assert all(rule is solution.rule for rule, solution in zip(path.rules, solutions[1:], strict=True))
+
+
+def test_a_tolerance_moves_the_bounds_of_gaps_alone_and_compiles_nothing():
+    constraints = [*as_constraints("dp", 0.3), MinimumRate("recall", 0.1)]
+    Z = np.random.default_rng(0).dirichlet(np.ones(6), 300).reshape(-1, 2, 3)
+    problem = FairProblem.prepare(check_posterior(Z), constraints, None, Options(random_state=0))
+    moved = problem.with_tolerance(with_tolerance(constraints, 0.02), 0.02)
+    compiled = problem.with_constraints(with_tolerance(constraints, 0.02))
+    for name in ("lower", "upper", "tolerances", "constraints"):
+        np.testing.assert_array_equal(getattr(moved.rows, name), getattr(compiled.rows, name))
+    assert moved.matrix is problem.matrix and moved.rows.names == compiled.rows.names

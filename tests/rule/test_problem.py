@@ -107,11 +107,19 @@ def test_costs_that_are_all_equal_make_every_rule_as_good():
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1e-12, 1e-3])
-def test_few_rows_are_made_precise_where_bounds_are_narrower_than_their_digits(tolerance):
+def test_few_rows_are_made_precise(tolerance):
     """In float32 these took up to 45 s, and the gap asked for was not reached."""
     Z = np.random.default_rng(62).dirichlet(np.full(16, 0.05), 15).reshape(15, 4, 4).astype(np.float32)
     options = Options(random_state=0)
     problem = FairProblem.prepare(check_posterior(Z), as_constraints(["eo", "oae"], tolerance), None, options)
-    assert problem.posterior.dtype == (np.float32 if tolerance == 1e-3 else np.float64)
+    assert problem.posterior.dtype == np.float64
     certificate = solve_problem(problem).rule.certificate
-    assert certificate.gap <= 1e-3 and certificate.excess <= 1e-6
+    assert certificate.gap <= 1e-4 and certificate.excess <= 1e-6
+
+
+def test_many_rows_stay_in_single_precision_unless_bounds_are_narrower_than_their_digits():
+    Z = np.random.default_rng(0).dirichlet(np.ones(6), 20_000).reshape(-1, 2, 3).astype(np.float32)
+    for tolerance, dtype in ((1e-3, np.float32), (1e-12, np.float64)):
+        constraints = as_constraints("dp", tolerance)
+        problem = FairProblem.prepare(check_posterior(Z), constraints, None, Options(random_state=0))
+        assert problem.posterior.dtype == dtype

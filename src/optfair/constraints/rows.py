@@ -13,9 +13,10 @@ P is the cell prior of the measure J was taken with: the mean of Z for a solver,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,9 +62,13 @@ class RowSet:
 
     def matrix(self, prior: np.ndarray) -> sparse.csr_array:
         """Return D(P), (K, A·m·m). Rates of cells that are empty under this prior count as zero."""
+        return sparse.csr_array(self.combination @ self.rate_matrix(prior) + self.user_rows)
+
+    def rate_matrix(self, prior: np.ndarray) -> sparse.csr_array:
+        """Return diag(1 / (G P)) N, (R, A·m·m): the rates that rows combine, as functions of vec(J)."""
         mass = self.conditions @ np.ravel(prior)
         inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
-        return sparse.csr_array(self.combination @ sparse.diags_array(inverse) @ self.hits + self.user_rows)
+        return sparse.csr_array(sparse.diags_array(inverse) @ self.hits)
 
     def rates(self, confusion: np.ndarray) -> np.ndarray:
         """Return the R rates of J, NaN where a cell is empty.   confusion: (..., A, m, m) -> (..., R)"""
@@ -95,6 +100,13 @@ class RowSet:
         """Return how far each row is outside its bounds, negative inside.   (..., K) -> (..., K)"""
         return np.maximum(values - self.upper, self.lower - values)
 
+    def with_tolerance(self, constraints: Sequence[AnyConstraint], tolerance: float) -> RowSet:
+        """Return the rows of the same constraints with gaps of at most ``tolerance``; the others stay as they are."""
+        lower = np.where(self.is_gap, -tolerance, self.lower)
+        upper = np.where(self.is_gap, tolerance, self.upper)
+        stated = _stated_bounds(constraints)
+        return replace(self, lower=lower, upper=upper, constraints=tuple(constraints), tolerances=stated)
+
     @cached_property
     def names(self) -> list[str]:
         """One line of text per row."""
@@ -119,6 +131,31 @@ def centre(matrix: sparse.csr_array, n_outcomes: int) -> sparse.csr_array:
     )
 
 
+def fixed_rows(matrix: sparse.csr_array, n_outcomes: int) -> np.ndarray:
+    """Tell which rows of D have the same value whatever the rule, (K,): those equal over the outcomes of each cell."""
+    D = sparse.coo_array(matrix)
+    D.sum_duplicates()
+    place = D.row.astype(np.int64) * (matrix.shape[1] // n_outcomes) + D.col // n_outcomes  # row and cell
+    order = np.argsort(place, kind="stable")
+    place, values = place[order], D.data[order]
+    if not len(place):
+        return np.ones(matrix.shape[0], dtype=bool)
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    largest, least = np.maximum.reduceat(values, starts), np.minimum.reduceat(values, starts)
+    has_zero = np.diff(starts, append=len(place)) < n_outcomes
+    spread = np.where(has_zero, np.maximum(largest, 0.0) - np.minimum(least, 0.0), largest - least)
+    out = np.ones(matrix.shape[0], dtype=bool)
+    out[place[starts][spread > ROUNDING] // (matrix.shape[1] // n_outcomes)] = False
+    return out
+
+
+def constant_values(matrix: sparse.csr_array, prior: np.ndarray) -> np.ndarray:
+    """Return D of the rules that give everybody class j, (K, m).   matrix: (K, p·m)   prior: p numbers"""
+    D, m = sparse.coo_array(matrix), matrix.shape[1] // np.size(prior)
+    weighted = sparse.coo_array((D.data * np.ravel(prior)[D.col // m], (D.row, D.col % m)), (matrix.shape[0], m))
+    return np.asarray(weighted.toarray())
+
+
 def _flat(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return tensors and their priors as rows: (n, A·m·m) and (n, A·m)."""
     groups, classes, outcomes = confusion.shape[-3:]
@@ -137,6 +174,12 @@ def _stated_bound(constraint: AnyConstraint) -> float | None:
         bound = constraint.tolerance
         return max(bound.values()) if isinstance(bound, Mapping) else float(bound)
     return None if isinstance(constraint, Rows) else constraint.minimum
+
+
+def _stated_bounds(constraints: Sequence[AnyConstraint]) -> float | tuple[float | None, ...] | None:
+    """Return the bounds that constraints state: a number, or one per constraint."""
+    bounds = tuple(_stated_bound(constraint) for constraint in constraints)
+    return bounds[0] if len(bounds) == 1 else bounds
 
 
 def row_name(criterion: Hashable, group: Hashable, against: Hashable, given: Hashable, outcome: Hashable) -> str:
@@ -232,9 +275,16 @@ class _Builder:
         for name, lower, upper in zip(constraint.names or (), constraint.lower, constraint.upper, strict=True):
             self.rows.append(_Row([], (name, None, None, None, None), lower, upper, source))
 
+    def _columns(self, members: tuple[int, ...], *indices: Sequence[int]) -> np.ndarray:
+        """Return where a tensor (A, m, ...) holds the members of a group and (true, ...) indices, as flat positions."""
+        m = len(self.classes)
+        flat = np.asarray(members)[:, None] * np.ones(len(indices[0]), dtype=int)
+        for index in indices:
+            flat = flat * m + np.asarray(index)
+        return np.asarray(flat.ravel())
+
     def finish(self, constraints: Sequence[AnyConstraint]) -> RowSet:
         """Return the rows added so far."""
-        tolerances = tuple(_stated_bound(constraint) for constraint in constraints)
         K, R, A, m = len(self.rows), len(self.rates), len(self.groups), len(self.classes)
         if K == 0 and self.dropped:
             raise ValueError(
@@ -242,25 +292,20 @@ class _Builder:
             )
         if K == 0:
             raise ValueError("reference='pairwise': needs at least two groups to compare; there is one.")
-        rates = self.rates.items()
+        hits = [self._columns(members, *zip(*event.hits, strict=True)) for members, event in self.rates]
+        conditions = [self._columns(members, event.given) for members, event in self.rates]
         user_rows = sparse.lil_array((K, A * m * m))
         for start, matrix in self.user_rows:
             user_rows[start : start + matrix.shape[0]] = matrix
         return RowSet(
-            combination=_coo(((k, r, c) for k, row in enumerate(self.rows) for c, r in row.terms), (K, R)),
-            hits=_coo(
-                (
-                    (r, (a * m + i) * m + j, 1.0)
-                    for (members, event), r in rates
-                    for a in members
-                    for i, j in event.hits
-                ),
-                (R, A * m * m),
+            combination=_from_entries(
+                [len(row.terms) for row in self.rows],
+                [r for row in self.rows for _, r in row.terms],
+                (K, R),
+                [c for row in self.rows for c, _ in row.terms],
             ),
-            conditions=_coo(
-                ((r, a * m + i, 1.0) for (groups, event), r in rates for a in groups for i in event.given),
-                (R, A * m),
-            ),
+            hits=_from_entries([len(place) for place in hits], _joined(hits), (R, A * m * m)),
+            conditions=_from_entries([len(place) for place in conditions], _joined(conditions), (R, A * m)),
             user_rows=sparse.csr_array(user_rows),
             lower=np.array([row.lower for row in self.rows], float),
             upper=np.array([row.upper for row in self.rows], float),
@@ -269,7 +314,7 @@ class _Builder:
             table=object_frame(TABLE_COLUMNS, [row.names for row in self.rows]),
             constraints=tuple(constraints),
             dropped=tuple(self.dropped),
-            tolerances=tolerances[0] if len(tolerances) == 1 else tolerances,
+            tolerances=_stated_bounds(constraints),
         )
 
 
@@ -286,13 +331,17 @@ def _bounds(constraint: Constraint | Ratio, names: list[Hashable]) -> Callable[[
     return lambda group: (-tolerance[group], tolerance[group]) if group in tolerance else None
 
 
-def _coo(entries: Iterable[tuple[int, int, float]], shape: tuple[int, int]) -> sparse.csr_array:
-    """Return a sparse matrix from (row, column, value); repeated places add up."""
-    triples = list(entries)
-    rows, columns, values = zip(*triples, strict=True) if triples else ((), (), ())
-    return sparse.csr_array(
-        sparse.coo_array((np.array(values, float), (np.array(rows, int), np.array(columns, int))), shape)
-    )
+def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(arrays) if len(arrays) else np.zeros(0, dtype=int)
+
+
+def _from_entries(
+    counts: Sequence[int], columns: Any, shape: tuple[int, int], values: Sequence[float] | None = None
+) -> sparse.csr_array:
+    """Return a sparse matrix with so many entries in each row; repeated places add up. values : ones by default."""
+    rows = np.repeat(np.arange(shape[0]), np.asarray(counts, dtype=int))
+    data = np.ones(len(rows)) if values is None else np.array(values, dtype=float)
+    return sparse.csr_array(sparse.coo_array((data, (rows, np.asarray(columns, dtype=int))), shape))
 
 
 def object_frame(columns: Sequence[str], rows: Sequence[tuple[Hashable, ...]]) -> pd.DataFrame:

@@ -65,20 +65,34 @@ def block_value_confusion(
     return value, (h @ Z).T.astype(np.float64)
 
 
+def block_temperature_cost(
+    Z: np.ndarray,
+    W: np.ndarray,
+    tau: float | np.ndarray,
+    weight: np.ndarray | None = None,
+    offset: np.ndarray | None = None,
+) -> float:
+    """Return Σ_x w_x Σ_j h_j (max β − β_j); in terms of h, β_j = max β + τ log(h_j / max h)."""
+    h, _, largest = softmax_scores(Z, W, tau, offset)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost = -np.nan_to_num(h * np.log(h / largest)).sum(axis=0) * tau
+    return float(lost.sum(dtype=np.float64) if weight is None else weight @ lost)
+
+
 def block_hessian(
     Z: np.ndarray, h: np.ndarray, tau: float | np.ndarray, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return Σ_x (w_x/τ_x) h_j(δ_jk − h_k) z_c z_c', as (p·m, p·m) with index c·m + j.   h: (m, k)"""
+    """Return Σ_x (w_x/τ_x) h_j(δ_jk − h_k) z_c z_c', as (m·p, m·p) with index j·p + c.   h: (m, k)"""
     m, p = len(h), Z.shape[1]
     scale = np.broadcast_to(np.asarray((1.0 if weight is None else weight) / tau, dtype=Z.dtype), h.shape[1:])
-    out = np.empty((p, m, p, m))
+    out = np.empty((m, p, m, p), dtype=Z.dtype)
     for j in range(m):
         for k in range(j, m):
             curve = h[j] * ((1.0 - h[j]) if j == k else -h[k]) * scale
-            out[:, j, :, k] = (Z.T * curve) @ Z
+            out[j, :, k, :] = (Z.T * curve) @ Z
             if k > j:
-                out[:, k, :, j] = out[:, j, :, k].T
-    return out.reshape(p * m, p * m)
+                out[k, :, j, :] = out[j, :, k, :].T
+    return out.reshape(m * p, m * p)
 
 
 def block_hessian_diagonal(

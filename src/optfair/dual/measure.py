@@ -102,7 +102,7 @@ class Measure(Protocol):
         rng : of a draw by mass (None: seed 0). row_values : kept by an earlier pass; ``mass`` finds those of its rows
         in ``block.row_values``. A row drawn by its mass weighs ``scale`` times its own weight over the number of times
         it was expected to be drawn; where no more than ``size`` rows have any mass, all of these are taken. The sample
-        keeps this measure's prior; `Posterior.normalised` gives it its own.
+        keeps this measure's prior; `Posterior.with_prior` gives it its own.
         """
 
     def with_sample(self, seed: int) -> tuple[Measure, Posterior]:

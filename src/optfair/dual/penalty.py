@@ -21,6 +21,10 @@ class Box:
     upper: np.ndarray
     cap: float = np.inf
 
+    def part(self, rows: np.ndarray) -> Box:
+        """Return the bounds of some rows, with the same cap."""
+        return Box(self.lower[rows], self.upper[rows], self.cap)
+
     def value(self, lam: np.ndarray) -> float:
         """Return σ(λ), whatever the cap; +inf where an infinite bound forbids the sign."""
         up, down = np.maximum(lam, 0), np.maximum(-lam, 0)

@@ -34,8 +34,8 @@ LARGEST_OFFSET = 1e100  # sums and squares of scores stay finite
 class Posterior:
     """A validated measure: rows of Z (an array or a memory map, never copied whole) with weights of mean one.
 
-    Z : (n, A, m). weight : (n,) float64 of mean 1, or None for equal weights. offset : (n, m) utilities added to the
-    scores, or None. prior : (A, m). groups, classes : names. n_jobs : threads.
+    Z : (n, A, m), or (n, q, 1) where cells are merged. weight : (n,) float64 of mean 1, or None for equal weights.
+    offset : (n, m) utilities added to the scores, or None. prior : (A, m). groups, classes : names. n_jobs : threads.
     leverage : (n,) see `with_sample`, or None. cell : (n,) observed cells a·m + y, where labels are known, or None.
     n, n_cells, n_classes : n, p = A·m, m. dtype : rows are computed with in it. value_noise : rounding of a mean.
     """
@@ -56,10 +56,11 @@ class Posterior:
     value_noise: float = field(init=False)
 
     def __post_init__(self) -> None:
-        n, A, m = self.Z.shape
+        n, *cells = self.Z.shape
         dtype = row_dtype(self.Z)
         noise = SETTINGS.value_noise_single if dtype == np.float32 else SETTINGS.value_noise_double
-        facts = {"n": n, "n_cells": A * m, "n_classes": m, "dtype": dtype, "value_noise": noise}
+        n_cells, n_classes = int(np.prod(cells)), len(self.classes)
+        facts = {"n": n, "n_cells": n_cells, "n_classes": n_classes, "dtype": dtype, "value_noise": noise}
         for name, value in facts.items():
             object.__setattr__(self, name, value)
 
@@ -122,11 +123,14 @@ class Posterior:
         return replace(self, Z=self.Z[rows], weight=weight, offset=offset, leverage=leverage, cell=cell)
 
     def normalised(self) -> Posterior:
-        """Return these rows as a measure of their own: weights of mean one, and the prior they give."""
+        """Return these rows as a measure of their own, with weights of mean one; the prior stays."""
         block = self.block(slice(None))
-        weight = block.weights / block.weights.mean()
-        prior = (weight @ block.Z.astype(np.float64)) / self.n
-        return replace(self, Z=block.Z.reshape(self.Z.shape), weight=weight, prior=prior.reshape(self.prior.shape))
+        return replace(self, Z=block.Z.reshape(self.Z.shape), weight=block.weights / block.weights.mean())
+
+    def with_prior(self) -> Posterior:
+        """Return the same rows with the prior that they give."""
+        (total,) = self.sum_blocks(lambda block: (block.weights @ block.Z.astype(np.float64),))
+        return replace(self, prior=(total / self.n).reshape(self.prior.shape))
 
     def with_sample(self, seed: int) -> tuple[Posterior, Posterior]:
         """Return (this measure with its leverage, the measure of a sample of it); itself twice where rows are few.
@@ -148,7 +152,9 @@ class Posterior:
 
         (row_values,) = self.sum_blocks(leverage, keep=True)
         posterior = replace(self, leverage=row_values.numbers)
-        return posterior, posterior.draw(SETTINGS.sketch_rows, mass, np.random.default_rng(seed)).normalised()
+        return posterior, posterior.draw(
+            SETTINGS.sketch_rows, mass, np.random.default_rng(seed)
+        ).normalised().with_prior()
 
 
 def row_dtype(Z: np.ndarray) -> np.dtype:

@@ -9,7 +9,6 @@ its minimum has to remember (temperature, passes, random numbers) is in `Tempere
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from optfair.dual import kernel
+from optfair.dual.curvature import class_parts, curvature, score_change
 from optfair.dual.measure import Block, Measure, RowValues
 from optfair.dual.settings import SETTINGS
 
@@ -86,26 +86,40 @@ class DualProblem:
     @cached_property
     def score_metric(self) -> np.ndarray:
         """M with ½ δᵀMδ = mean_x ‖change of β(x), centred over classes‖²/2 for a step δ in λ, (K, K)."""
-        block, m = self.posterior.draw(SETTINGS.metric_rows).block(slice(None)), self.posterior.n_classes
-        gram = ((block.Z.T * block.weights) @ block.Z) / len(block.Z)
-        return self._project(np.kron(gram, np.eye(m) - 1.0 / m))
+        block = self.posterior.draw(SETTINGS.metric_rows).block(slice(None))
+        gram = (block.Z.T * block.weights.astype(block.Z.dtype)) @ block.Z / len(block.Z)
+        parts = class_parts(self.matrix, self.utility.shape[1], np.dtype(np.float64))
+        return score_change(gram.astype(np.float64), parts, self.matrix.shape[0])
 
-    def hessian(self, evaluation: DualEvaluation, rng: np.random.Generator) -> np.ndarray:
-        """Return ∇²F at the λ of an evaluation, (K, K), from rows that carry curvature."""
-        inner = self._sum_curved(evaluation, rng, kernel.block_hessian)
-        K = len(evaluation.multipliers)
-        return np.zeros((K, K)) if inner is None else self._project(inner)
+    def hessian(
+        self,
+        evaluation: DualEvaluation,
+        rng: np.random.Generator,
+        active: np.ndarray | None = None,
+        effort: float = 1.0,
+    ) -> np.ndarray:
+        """Return ∇²F at the λ of an evaluation, (K, K), from rows that carry curvature, and pairs of their classes.
+
+        active : positions of the λ to vary, (k,), for a (k, k) part. effort : the sample is so many times as large.
+        """
+        matrix, (q, m) = self.matrix if active is None else self.matrix[active], self.utility.shape
+        Z, h, scale, leverage = self._curved_rows(evaluation, rng, effort)
+        if not len(Z):
+            return np.zeros((matrix.shape[0],) * 2)
+        parts = class_parts(matrix, m, Z.dtype)
+        n_pairs = int(effort * np.clip(SETTINGS.pair_numbers // q**2, SETTINGS.least_pairs, SETTINGS.most_pairs))
+        return curvature(Z, h, scale, leverage, parts, matrix.shape[0], n_pairs, rng)
 
     def hessian_diagonal(self, evaluation: DualEvaluation, rng: np.random.Generator) -> np.ndarray:
         """Return the scale of each multiplier, (K,): the diagonal of ∇²F with D's cross terms left out."""
-        inner = self._sum_curved(evaluation, rng, kernel.block_hessian_diagonal)
-        inner = np.zeros(self.utility.shape) if inner is None else inner
+        Z, h, scale, _ = self._curved_rows(evaluation, rng)
+        inner = kernel.block_hessian_diagonal(Z, h, 1.0, scale)
         return np.asarray(self.matrix.power(2) @ inner.ravel())
 
-    def _sum_curved(
-        self, evaluation: DualEvaluation, rng: np.random.Generator, function: Callable[..., np.ndarray]
-    ) -> np.ndarray | None:
-        """Return the sum of ``function(Z, h, τ, weight)`` over the undecided rows or a sample of them, if any."""
+    def _curved_rows(
+        self, evaluation: DualEvaluation, rng: np.random.Generator, effort: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the undecided rows or a sample of them: Z (k, p), h (m, k), weight/τ (k,) and leverage (k,)."""
         W, per_row = cell_weights(self.utility, self.matrix, evaluation.multipliers), 1.0 / self.posterior.n
 
         def mass(block: Block) -> np.ndarray:
@@ -113,18 +127,13 @@ class DualProblem:
             product = np.where(undecided > SETTINGS.least_curvature, weight * undecided, 0.0)
             return product if block.leverage is None else product * block.leverage
 
-        def curved(block: Block) -> tuple[np.ndarray]:
-            row_tau = _row_temperatures(evaluation.tau, block.Z)
-            h, _, _ = kernel.softmax_scores(block.Z, W, row_tau, block.offset)
-            return (function(block.Z, h, row_tau, block.weights),)
-
-        sample = self.posterior.draw(SETTINGS.hessian_rows, mass, rng, evaluation.curvature, per_row)
-        width = 4 * sample.n_cells * sample.n_classes  # the p·m × p·m products of a block are large
-        return sample.sum_blocks(curved, width)[0] if sample.n else None
-
-    def _project(self, inner: np.ndarray) -> np.ndarray:
-        """Return D · inner · Dᵀ for a symmetric (p·m, p·m) matrix."""
-        return np.asarray(self.matrix @ (self.matrix @ inner).T)
+        size = int(effort * SETTINGS.hessian_rows)
+        sample = self.posterior.draw(size, mass, rng, evaluation.curvature, per_row)
+        block = sample.block(slice(None))
+        row_tau = _row_temperatures(evaluation.tau, block.Z)
+        h, _, _ = kernel.softmax_scores(block.Z, W, row_tau, block.offset)
+        leverage = np.ones(len(block.Z)) if block.leverage is None else block.leverage
+        return block.Z, h, (block.weights / row_tau).astype(block.Z.dtype), leverage
 
     def local_sketch(self, evaluation: DualEvaluation, size: int, rng: np.random.Generator) -> DualProblem:
         """Return a sample that stands for this problem near the λ of an evaluation.
@@ -176,25 +185,26 @@ class TemperedDual:
         shift = 0.0 if self.shift is None else self.shift
         self.shift = shift + evaluation.values - self.evaluate(evaluation.multipliers).values
 
-    def hessian(self, evaluation: DualEvaluation) -> np.ndarray:
-        """Return the Hessian at an evaluation, (K, K)."""
-        return self.problem.hessian(evaluation, self.rng)
+    def hessian(self, evaluation: DualEvaluation, active: np.ndarray | None = None, effort: float = 1.0) -> np.ndarray:
+        """Return the Hessian at an evaluation, (K, K), or the part of the active λ; see `DualProblem.hessian`."""
+        return self.problem.hessian(evaluation, self.rng, active, effort)
 
     def hessian_diagonal(self, evaluation: DualEvaluation) -> np.ndarray:
         """Return the scale of each multiplier at an evaluation, (K,)."""
         return self.problem.hessian_diagonal(evaluation, self.rng)
 
-    def score_metric(self) -> np.ndarray:
-        """Return the metric of damped steps, (K, K): squared changes of β/√τ."""
-        return self.problem.score_metric / float(self.tau.mean())
+    def score_metric(self, active: np.ndarray | None = None) -> np.ndarray:
+        """Return the metric of damped steps, (K, K), or the part of the active λ: squared changes of β/√τ."""
+        metric = self.problem.score_metric
+        return (metric if active is None else metric[np.ix_(active, active)]) / float(self.tau.mean())
 
     def temperature_cost(self, lam: np.ndarray) -> float:
-        """Return T = mean_x Σ_j h_j (max β − β_j), what the temperature costs in accuracy.
+        """Return T = mean_x Σ_j h_j (max β − β_j), what the temperature costs in accuracy."""
+        W = cell_weights(self.problem.utility, self.problem.matrix, lam)
 
-        With F(s) the value at temperatures s·τ: F(0) = mean max β, and F(1) − F'(1) = mean Σ_j h_j β_j. The derivative
-        is a central difference; s = 1e-5 stands for 0, where the softmax is an argmax in either precision.
-        """
-        scales = (1e-5, 0.95, 1.0, 1.05)
-        F = {s: self.problem.evaluate(lam, self.tau * s).smooth for s in scales}
-        self.passes += len(scales)
-        return F[1e-5] - (F[1.0] - (F[1.05] - F[0.95]) / 0.1)
+        def cost(block: Block) -> tuple[float]:
+            row_tau = _row_temperatures(self.tau, block.Z)
+            return (kernel.block_temperature_cost(block.Z, W, row_tau, block.weight, block.offset),)
+
+        self.passes += 1
+        return float(self.problem.posterior.sum_blocks(cost)[0]) / self.problem.posterior.n

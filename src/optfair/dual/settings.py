@@ -24,10 +24,14 @@ class SolverSettings:
         undecided at the next λ.
     full_share : local samples beyond this share of all rows save nothing; all rows are then minimised directly.
     hessian_rows : rows that carry curvature, sampled for a Hessian. More rows change the step by less than its damping.
+    pair_numbers, least_pairs, most_pairs : pairs of classes of these rows behind a Hessian of q cells, pair_numbers/q²
+        within these limits, because each costs q². (pair_classes : with more classes all those of a row are taken at
+        once.) With 800 multipliers 12,500 pairs needed 226 Newton steps, and samples that grow where steps are slow 60
+        to 70.
     metric_rows : evenly spaced rows behind the metric of damped steps, which needs no more digits than the damping.
-    newton_multipliers, newton_weights : largest K, and largest p·m, for which a Hessian is cheaper than the passes it
-        saves (the Hessian costs (p·m)² per row sampled).
+    newton_multipliers : largest K for which Newton steps are cheaper than the passes they save.
     first_order_passes : a step without a Hessian costs one pass and is worth a fifth of a Newton step.
+    argmax_temperature : where a softmax is an argmax in either precision.
     first_temperature, last_temperature, cooling : τ falls by halves from 0.1. Below 1e-4 the entropy costs less than
         1e-4 in accuracy, and float32 gradients lose their digits at 1e-5.
     hot_factor, hot_residual, hot_passes : above the last temperature λ is only a start for the next one, and is solved
@@ -49,10 +53,14 @@ class SolverSettings:
     decided_share: float = 0.25
     full_share: float = 0.5
     hessian_rows: int = 10_000
+    pair_numbers: int = 500_000_000
+    least_pairs: int = 12_000
+    most_pairs: int = 100_000
+    pair_classes: int = 20
     metric_rows: int = 40_000
-    newton_multipliers: int = 1_500
-    newton_weights: int = 1_000
+    newton_multipliers: int = 2_500
     first_order_passes: int = 5
+    argmax_temperature: float = 1e-5
     first_temperature: float = 0.1
     last_temperature: float = 1e-4
     cooling: float = 0.5
@@ -82,6 +90,14 @@ class NewtonSettings:
         lost to the next Hessian).
     admm_penalty, admm_relaxation : ρ, for variables of unit diagonal, and over-relaxation (Boyd et al. 2011, section
         3.4.3, recommend 1.5 to 1.8).
+    near_share, near_rate : with many multipliers a step moves those that are not zero and those of rows within this
+        share of the tolerance (of a rate, for rows with one bound) from a bound: about a third of 2,048. All rows
+        are looked at again after each step.
+    slow, most_effort : where the model was right but the residual fell by less than this factor, the next Hessian is of
+        twice as many rows and pairs, up to so many times as many.
+    large_system : so many multipliers are many. single_tolerance, single_iterations : float32 then halves the time of
+        ADMM, if the tolerance is no smaller; it mostly ends within 60 iterations, and where it does not after these,
+        float64 goes on.
     admm_iterations, admm_check, admm_adapt, admm_imbalance : most iterations, and how often the residual is looked at
         and ρ is adapted where primal and dual residuals differ by a factor.
     """
@@ -98,6 +114,13 @@ class NewtonSettings:
     inner_tolerance: float = 0.1
     admm_penalty: float = 0.1
     admm_relaxation: float = 1.6
+    large_system: int = 200
+    near_share: float = 0.2
+    near_rate: float = 0.1
+    slow: float = 0.3
+    most_effort: float = 8.0
+    single_tolerance: float = 1e-6
+    single_iterations: int = 150
     admm_iterations: int = 2000
     admm_check: int = 10
     admm_adapt: int = 50
@@ -115,8 +138,8 @@ class DriverSettings:
     equality_residual : the KKT residual asked for where a tolerance is exactly 0 and has no inside.
     relaxed_residual : and where the margin was given up.
     least_residual_single, least_residual_double : residuals below these are rounding of float32 and float64 rows.
-    slack : a rule that is outside its bounds by more is not called optimal; the residual that the default gap asks for
-        at the expected price.
+    slack : a rule that is outside its bounds by more is not called optimal; a gap of 1e-3 asks for that residual at the
+        expected price.
     first_cap : ‖λ‖₁ while it is not known whether the request is feasible; a rate costs at most a few units of
         accuracy per unit of tolerance, 50 is far beyond what real data showed.
     last_cap : ‖λ‖₁ where infeasibility could not be proven.

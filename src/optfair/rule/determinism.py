@@ -18,6 +18,7 @@ from optfair.rule.certificate import UNDECIDED, Assessment, Probabilities
 from optfair.rule.decisions import choose
 
 SAMPLE_ROWS = 50_000  # evenly spaced; enough to tell 1 % of distinct rows from 2 %
+SAMPLE_NUMBERS, LEAST_ROWS = 2_500_000, 10_000  # of a sample: fewer rows where there are many cells, but no less
 REPLICATES = 200  # secret keys tried; the 95 % point then rests on ten of them
 FEW_DISTINCT = 0.5  # where less than this share of the undecided rows is distinct, people flip together
 
@@ -111,7 +112,8 @@ def _hashed(
     """Return (share of distinct rows among the undecided, 95 % point of the hashed violation), from a sample."""
     if assessment.undecided == 0:
         return 1.0, assessment.violation
-    sample = posterior.draw(SAMPLE_ROWS).block(slice(None))
+    size = int(np.clip(SAMPLE_NUMBERS // posterior.n_cells, LEAST_ROWS, SAMPLE_ROWS))
+    sample = posterior.draw(size).block(slice(None))
     Z, weight = sample.Z.astype(np.float64), sample.weights
     h = probabilities(Z, sample.offset)
     undecided = np.flatnonzero(h.max(axis=1) < UNDECIDED)

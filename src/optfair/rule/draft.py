@@ -61,12 +61,12 @@ def certify(
     posterior, rows, utility = problem.posterior, problem.rows, problem.utility
     lam = draft.multipliers if bound_multipliers is None else bound_multipliers
     parts = posterior, rows, problem.matrix
-    proof = assess(*parts, draft.probabilities, utility.matrix, lam)
+    proof = assess(*parts, draft.probabilities, utility.matrix, lam, draft.weights)
     residual = 0.0 if box is None else box.residual(draft.multipliers, proof.values)
     if box is not None and proof.excess > 0:
         mixture = mix_with_constant(problem, draft, proof)
         if mixture is not None:
-            draft, proof = mixture, assess(*parts, mixture.probabilities, utility.matrix, lam)
+            draft, proof = mixture, assess(*parts, mixture.probabilities, utility.matrix, lam, mixture.weights)
     bound = proof.bound
     if bound - proof.gain > DRIVER.loose_bound:  # λ proves little: the unconstrained optimum is a bound too
         free = np.zeros_like(lam)

@@ -15,12 +15,12 @@ from optfair.constraints.rows import ROUNDING
 from optfair.dual.exact import solve_exact
 from optfair.dual.least_norm import least_norm
 from optfair.dual.measure import Measure
+from optfair.dual.merging import merge_problems
 from optfair.dual.penalty import Box
 from optfair.dual.problem import DualProblem, Minimum
 from optfair.dual.settings import DRIVER, SETTINGS
 from optfair.dual.solver import Anchor, DualSolution, DualSolver
 from optfair.errors import InfeasibleError
-from optfair.rule.certificate import assess
 from optfair.rule.draft import certify, make_draft
 from optfair.rule.feasibility import refuse_if_infeasible, surely_feasible
 from optfair.rule.multipliers import matching_multipliers
@@ -35,6 +35,15 @@ class Solution:
 
     rule: FairRule
     anchor: Anchor | None = None
+    problem: FairProblem | None = None
+
+    def is_wider(self, problem: FairProblem) -> bool:
+        """Tell whether this is the rule, with a price, of the same rows with bounds that are no narrower."""
+        mine = self.problem
+        if mine is None or mine.matrix is not problem.matrix or not self.rule.multipliers["multiplier"].any():
+            return False
+        wide = (mine.rows.lower <= problem.rows.lower) & (mine.rows.upper >= problem.rows.upper)
+        return bool(wide.all())
 
 
 def solve_problem(problem: FairProblem, start: Solution | None = None) -> Solution:
@@ -46,10 +55,10 @@ def solve_problem(problem: FairProblem, start: Solution | None = None) -> Soluti
     """
     clock = time.perf_counter()
     refuse_fixed_rows(problem)
-    rule = try_unconstrained(problem)
-    if rule is not None:
-        return with_seconds(Solution(rule, None if start is None else start.anchor), clock)
     search = Search(problem, start)
+    rule = search.unconstrained_rule()
+    if rule is not None:
+        return with_seconds(Solution(rule, search.anchor, problem), clock)
     search.cool_or_resume()
     while True:
         if search.is_capped():
@@ -60,7 +69,7 @@ def solve_problem(problem: FairProblem, start: Solution | None = None) -> Soluti
             search.confirm()
         elif search.is_finished(rule):
             search.refuse_if_outside(rule)
-            return with_seconds(Solution(rule, search.anchor), clock)
+            return with_seconds(Solution(rule, search.anchor, problem), clock)
         else:
             search.cool_further()
 
@@ -97,16 +106,6 @@ def argmax_rule(problem: FairProblem, lam: np.ndarray) -> FairRule:
     return certify(problem, make_draft(problem, lam, np.zeros(problem.posterior.n_cells)))
 
 
-def try_unconstrained(problem: FairProblem) -> FairRule | None:
-    """Return the unconstrained rule if it is within the bounds; on all rows only where the sketch gives hope."""
-    lam, sample, utility = np.zeros(problem.matrix.shape[0]), problem.sample, problem.utility.matrix
-    draft = make_draft(problem, lam, np.zeros(sample.n_cells))
-    matrix = problem.rows.matrix(sample.prior)
-    proof = assess(sample, problem.rows, matrix, draft.probabilities, utility, lam)
-    rule = certify(problem, draft) if proof.excess <= DRIVER.promising_excess else None
-    return rule if rule is not None and rule.certificate.excess == 0.0 else None
-
-
 class Search:
     """The state of one solve: what `solve_problem` has found so far, and the phases that change it.
 
@@ -124,9 +123,9 @@ class Search:
         self.problem, self.options, self.start = problem, problem.options, start
         self.anchor = None if start is None else start.anchor
         self.factors, self.fixed_temperature = cell_temperatures(problem)
-        whole = self.dual(problem.posterior)
-        sketch = whole if problem.sample is problem.posterior else self.dual(problem.sample)
-        self.solver = DualSolver(whole, sketch, self.options.seed, self.options.max_passes)
+        measures = [problem.posterior] + ([] if problem.sample is problem.posterior else [problem.sample])
+        duals, self.dual_factors = merge_problems([self.dual(m) for m in measures], self.factors, problem.merged)
+        self.solver = DualSolver(duals[0], duals[-1], self.options.seed, self.options.max_passes)
         self.bound_multipliers: np.ndarray | None = None
         self.temperature, self.passes = 0.0, 0
         self.has_proof_search = False  # whether it was asked already if any rule is within the bounds
@@ -137,6 +136,20 @@ class Search:
         Not the problem's: other operations sort the entries of that one in place, which changes the last bit of sums.
         """
         return DualProblem(measure, self.problem.rows.matrix(measure.prior), self.problem.utility.matrix)
+
+    def unconstrained_rule(self) -> FairRule | None:
+        """Return the unconstrained rule if it is within the bounds; on all rows only where the sketch gives hope.
+
+        Where a rule with wider bounds already had a price, there is none.
+        """
+        if self.start is not None and self.start.is_wider(self.problem):
+            return None
+        tau = SETTINGS.argmax_temperature * self.dual_factors
+        values = self.solver.sketch.evaluate(np.zeros(self.problem.matrix.shape[0]), tau).values
+        if self.problem.rows.excess(values) > DRIVER.promising_excess:
+            return None
+        rule = unconstrained_rule(self.problem)
+        return rule if rule.certificate.excess == 0.0 else None
 
     # -- the first multipliers -----------------------------------------------------------------------------
     def cool_or_resume(self) -> None:
@@ -198,11 +211,11 @@ class Search:
     def cool(self, lam: np.ndarray, tau: float | None, *, aim: bool = True) -> None:
         """Aim, then solve on the sketch down to temperature τ (None: as the gap asks for) and on all rows."""
         lam = self.aim(lam) if aim else lam
-        self.accept(self.solver.cool(self.box, lam, self.factors, tau, self.max_residual, self.options.gap))
+        self.accept(self.solver.cool(self.box, lam, self.dual_factors, tau, self.max_residual, self.options.gap))
 
     def polish(self, lam: np.ndarray, anchor: Anchor | None = None, *, trust: bool = True) -> None:
         """Solve on all rows at the present temperature."""
-        arguments = self.box, lam, self.factors, self.temperature, self.max_residual
+        arguments = self.box, lam, self.dual_factors, self.temperature, self.max_residual
         self.accept(self.solver.polish(*arguments, anchor=anchor, trust=trust))
 
     def accept(self, solution: DualSolution) -> None:
@@ -239,7 +252,7 @@ class Search:
         problem, point = self.problem, self.minimum.point
         m = problem.posterior.n_classes
         with one_blas_thread():
-            lam = least_norm(problem.matrix, m, self.box, point.multipliers, point.values, self.temperature)
+            lam = least_norm(self.solver.problem.matrix, m, self.box, point.multipliers, point.values, self.temperature)
         draft = make_draft(problem, lam, self.factors * self.temperature)
         return certify(problem, draft, self.passes, self.box, self.bound_multipliers)
 

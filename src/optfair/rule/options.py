@@ -16,7 +16,7 @@ class Options:
     """How to solve; see `optfair.solve`. seed : of samples, 0 unless one was given. automatic : τ follows the gap."""
 
     temperature: Any = "auto"
-    gap: float = 1e-3
+    gap: float = 1e-4
     max_multiplier: float | None = None
     method: str = "dual"
     max_passes: int = 60

@@ -8,7 +8,7 @@ It knows no algorithm; `optfair.rule.driver` solves it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ import pandas as pd
 from scipy import sparse
 
 from optfair.constraints import AnyConstraint, RowSet, compile_rows
-from optfair.constraints.rows import ROUNDING, centre
+from optfair.constraints.rows import constant_values, fixed_rows
 from optfair.dual.measure import Block, Measure
+from optfair.dual.merging import MergeStore
 from optfair.dual.posterior import Posterior
 from optfair.dual.settings import DRIVER
 from optfair.inputs.values import check_columns
@@ -25,7 +26,7 @@ from optfair.rule.options import Options
 from optfair.utils.checks import as_numbers
 
 LEAST_MULTIPLIER = 1e-9  # of ‖λ‖₁, in units of the range of the costs: below, λ is lost in the rounding of scores
-FEW_NUMBERS = 1_000_000  # of Z: 8 MB as float64
+FEW_NUMBERS, VERY_FEW_NUMBERS = 1_000_000, 100_000  # of Z: 8 and .8 MB as float64
 LARGEST_COST = 1e100  # squares and ratios of the costs stay finite
 
 
@@ -82,7 +83,8 @@ class FairProblem:
 
     sample : rows of the posterior as a measure of their own, for sketches; the posterior itself where rows are few.
     matrix : D, (K, p·m). constants : D of the rules that give everybody class j, (K, m). fixed : whether a row has the
-    same value whatever the rule, (K,).
+    same value whatever the rule, (K,). merged : rows whose cells the solver has merged, see `optfair.dual.merging`;
+    problems of other constraints share them.
     """
 
     posterior: Measure
@@ -93,6 +95,7 @@ class FairProblem:
     matrix: sparse.csr_array
     constants: np.ndarray
     fixed: np.ndarray
+    merged: MergeStore = field(default_factory=dict)
 
     @classmethod
     def prepare(
@@ -115,7 +118,11 @@ class FairProblem:
         """Return the problem of other constraints on the same posterior."""
         options = self.options if options is None else options
         parts = compile_problem(self.posterior, constraints)
-        return FairProblem(self.posterior, self.sample, self.utility, options, *parts)
+        return FairProblem(self.posterior, self.sample, self.utility, options, *parts, self.merged)
+
+    def with_tolerance(self, constraints: Sequence[AnyConstraint], tolerance: float) -> FairProblem:
+        """Return the problem of the same constraints with gaps of at most ``tolerance``; nothing is compiled anew."""
+        return replace(self, rows=self.rows.with_tolerance(constraints, tolerance))
 
     def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> FairProblem:
         """Return the same rows with other bounds, (K,) each."""
@@ -134,13 +141,15 @@ class FairProblem:
 
 
 def _precise(posterior: Measure, rows: RowSet) -> Measure:
-    """Return the posterior in float64 where bounds are narrower than what float32 tells apart, and rows are few.
+    """Return the posterior in float64 where rows are very few, or few and bounds narrower than float32 tells apart.
 
-    The solver would look for digits that are not there, pass after pass: half a minute for fifteen rows.
+    The solver would look for digits that are not there, pass after pass: half a minute for fifteen rows. The error of
+    a row, 1e-7/τ, is averaged out only where there are many.
     """
     is_narrow = (rows.upper - rows.lower).min(initial=np.inf) < 2 * DRIVER.least_residual_single
-    is_small = posterior.n * posterior.n_cells <= FEW_NUMBERS
-    if is_narrow and is_small and isinstance(posterior, Posterior) and posterior.dtype == np.float32:
+    n_numbers = posterior.n * posterior.n_cells
+    is_small = n_numbers <= (FEW_NUMBERS if is_narrow else VERY_FEW_NUMBERS)
+    if is_small and isinstance(posterior, Posterior) and posterior.dtype == np.float32:
         return replace(posterior, Z=posterior.Z.astype(np.float64))
     return posterior
 
@@ -151,5 +160,4 @@ def compile_problem(
     """Return the rows of constraints, D, D of the constant rules, and which rows are fixed."""
     rows = compile_rows(constraints, posterior.groups, posterior.classes, posterior.prior)
     matrix, m = rows.matrix(posterior.prior), posterior.n_classes
-    fixed = abs(centre(matrix, m)).max(axis=1).toarray().ravel() <= ROUNDING
-    return rows, matrix, np.asarray(matrix @ np.kron(posterior.prior.reshape(-1, 1), np.eye(m))), fixed
+    return rows, matrix, constant_values(matrix, posterior.prior), fixed_rows(matrix, m)

@@ -98,7 +98,7 @@ class FairRule:
         offset : array of shape (n, n_classes), optional
             Utilities added to the scores, as in `optfair.solve`.
         n_jobs : int, optional
-            Threads; all cores by default.
+            Cores to use, all by default; see "Cores" in the guide.
 
         Returns
         -------
@@ -145,8 +145,8 @@ class FairRule:
         Z : array of shape (n, n_groups, n_classes)
             Joint posteriors; each row sums to 1.
         decision : {"hashed", "argmax", "sampled"}, default "hashed"
-            By a keyed hash of the person, so that the same person always gets the same class; the likeliest class; or
-            drawn with ``random_state``.
+            By a keyed hash of the person, so that the same person always gets the same class (a class of probability
+            1 − 2⁻³⁰ or more whoever it is); the likeliest class; or drawn with ``random_state``.
         keys : sequence of n keys, optional
             Who each person is, for "hashed" (an id is best); the row of Z rounded to float32 by default.
         random_state : int or Generator, optional
@@ -154,7 +154,7 @@ class FairRule:
         offset : array of shape (n, n_classes), optional
             Utilities added to the scores, as in `optfair.solve`.
         n_jobs : int, optional
-            Threads; all cores by default.
+            Cores to use, all by default; see "Cores" in the guide.
 
         Returns
         -------
@@ -214,12 +214,22 @@ def probabilities_of(rule: FairRule, Z: np.ndarray, offset: np.ndarray | None) -
 
 
 def rule_probabilities(
-    Z: np.ndarray, offset: np.ndarray | None, W: np.ndarray, tau: np.ndarray, share: float, constant: np.ndarray
+    Z: np.ndarray,
+    offset: np.ndarray | None,
+    W: np.ndarray,
+    tau: np.ndarray,
+    share: float,
+    constant: np.ndarray,
+    scores: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return h, (k, m).   Z: (k, p) float64   offset: (k, m) or None   W: (p, m)   tau: (p,), all zero for argmax"""
-    scores = W.T @ Z.T
-    if offset is not None:
-        scores += offset.T
+    """Return h, (k, m).   Z: (k, p) float64   offset: (k, m) or None   W: (p, m)   tau: (p,), all zero for argmax
+
+    scores : (Z W + offset)ᵀ, (m, k), where they are known; they are written to.
+    """
+    if scores is None:
+        scores = W.T @ Z.T
+        if offset is not None:
+            scores += offset.T
     if tau.any():
         scores -= scores.max(axis=0)
         scores /= Z @ tau

@@ -15,8 +15,10 @@ from optfair.rule.driver import Solution, solve_problem, with_seconds
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
+from optfair.utils.parallel import uses_cores
 
 
+@uses_cores
 def solve(
     Z: Any,
     criterion: str | AnyConstraint | Iterable[str | AnyConstraint] = "demographic_parity",
@@ -31,7 +33,7 @@ def solve(
     costs: Any = None,
     offset: Any = None,
     temperature: str | float | Any = "auto",
-    gap: float = 1e-3,
+    gap: float = 1e-4,
     max_multiplier: float | None = None,
     method: str = "dual",
     start: FairRule | None = None,
@@ -70,7 +72,7 @@ def solve(
         Utility added to each row's scores, in units of accuracy, or of the range of ``costs``.
     temperature : "auto", float, or array of shape (n_groups,) or (n_groups, n_classes), default "auto"
         Temperature τ of the softmax. "auto" is as high as ``gap`` allows, and higher for rare groups.
-    gap : float, default 1e-3
+    gap : float, default 1e-4
         Distance to the best rule that "auto" aims at: in accuracy, or as a share of the range of ``costs``.
     max_multiplier : float, optional
         Bound on ‖λ‖₁. Where it is active the rule may be out of tolerance, and the certificate says so.
@@ -81,7 +83,7 @@ def solve(
     max_passes : int, default 60
         Largest number of passes over all rows at one temperature.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Cores to use, all by default; see "Cores" in the guide.
     random_state : int, optional
         Seed of the samples and of the key of hashed decisions. A seeded key can be guessed: leave it out (a fresh
         secret key) where people could gain by predicting their answer.
@@ -107,7 +109,7 @@ def solve(
     >>> rule.certificate.violation <= 0.01
     True
     >>> rule.predict(Z[:3]).tolist()
-    ['high', 'low', 'low']
+    ['high', 'low', 'mid']
     """
     clock = time.perf_counter()
     if not isinstance(start, FairRule | None):

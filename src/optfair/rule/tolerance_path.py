@@ -28,8 +28,10 @@ from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
 from optfair.utils.checks import as_numbers, share_hint
+from optfair.utils.parallel import uses_cores
 
 
+@uses_cores
 def frontier(
     Z: Any,
     criterion: str | AnyConstraint | Iterable[str | AnyConstraint] = "demographic_parity",
@@ -44,7 +46,7 @@ def frontier(
     sample_weight: Any = None,
     costs: Any = None,
     temperature: Any = "auto",
-    gap: float = 1e-3,
+    gap: float = 1e-4,
     max_multiplier: float | None = None,
     method: str = "dual",
     max_passes: int = 60,
@@ -79,7 +81,7 @@ def frontier(
         Costs to minimise instead of the error.
     temperature : "auto", float, or array, default "auto"
         Temperature of the softmax; see `optfair.solve`.
-    gap : float, default 1e-3
+    gap : float, default 1e-4
         Distance to the best rule that "auto" aims at.
     max_multiplier : float, optional
         Bound on ‖λ‖₁.
@@ -88,7 +90,7 @@ def frontier(
     max_passes : int, default 60
         Largest number of passes over all rows at one temperature.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Cores to use, all by default; see "Cores" in the guide.
     random_state : int, optional
         Seed of the samples and of the keys.
 
@@ -143,7 +145,8 @@ def tolerance_path(
     solution = start
     for tolerance in path:
         clock = time.perf_counter()
-        solution = solver(problem.with_constraints(with_tolerance(problem.rows.constraints, tolerance)), solution)
+        constraints = with_tolerance(problem.rows.constraints, tolerance)
+        solution = solver(problem.with_tolerance(constraints, tolerance), solution)
         c = solution.rule.certificate
         line = {
             "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
