@@ -1,13 +1,17 @@
 """Check that the sizes an archive declares are looked at before anything is unpacked."""
 
+import importlib
+import importlib.util
 import io
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from optfair.utils.archives import SMALLEST_LIMIT, ArchiveSizeError, check_archive
+from optfair.utils.archives import ARRAY_LIBRARIES, SMALLEST_LIMIT, ArchiveSizeError, check_archive, need_skops
 
 
 def archive(compression=zipfile.ZIP_STORED, **entries):
@@ -64,3 +68,37 @@ def test_archives_inside_are_known_by_their_first_bytes_and_added_up():
     assert check_archive(outer.getvalue(), 400_000) == 300_000
     with pytest.raises(ArchiveSizeError, match="unpacks to"):
         check_archive(outer.getvalue(), 250_000)
+
+
+# -- skops -------------------------------------------------------------------------------------------------
+def test_skops_comes_without_torch_and_with_every_estimator():
+    """Its list of types that are trusted is what it would have been."""
+    pytest.importorskip("skops", reason="what is imported")
+    code = f"""
+import sys
+from optfair.utils.archives import need_skops
+need_skops("test")
+print("torch" in sys.modules, [name for name in {ARRAY_LIBRARIES!r} if name in sys.modules])
+from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as names
+from sklearn.utils import all_estimators
+kinds = {{f"{{kind.__module__}}.{{kind.__qualname__}}" for _, kind in all_estimators()}}
+print(len(names) > 100, {{name.rpartition(".")[2] for name in names}} == {{kind.rpartition(".")[2] for kind in kinds}})
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == ["False []", "True True"]
+
+
+def test_whoever_has_torch_keeps_it():
+    pytest.importorskip("skops", reason="what is imported")
+    assert need_skops("test") is sys.modules["skops.io"]
+    assert not any(name in sys.modules and sys.modules[name] is None for name in ARRAY_LIBRARIES)
+    if importlib.util.find_spec("torch") and importlib.util.find_spec(ARRAY_LIBRARIES[-1]):
+        assert importlib.import_module(ARRAY_LIBRARIES[-1])
+
+
+def test_without_skops_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.delitem(sys.modules, "skops.io", raising=False)
+    with pytest.raises(ImportError, match=r'^Something needs skops: pip install "optfair\[save\]"$'):
+        need_skops("Something")
+    assert not any(name in sys.modules and sys.modules[name] is None for name in ARRAY_LIBRARIES)

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -16,7 +17,7 @@ import optfair
 from optfair import solve
 from optfair.dual.posterior import check_posterior
 from optfair.utils import parallel
-from optfair.utils.parallel import block_slices, map_blocks, n_threads, one_blas_thread
+from optfair.utils.parallel import block_slices, cores, map_blocks, n_threads, one_blas_thread, uses_cores
 from tests.problems import aware, blind
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ BEFORE = threads_by_library()  # before any test: one that leaves a limit behind
 
 @pytest.fixture
 def threads_restored():
-    """Check that BLAS has as many threads after the test as before all tests (`make test` gives it one; see below)."""
+    """Check that BLAS has as many threads after the test as before all tests (it may have one; see below)."""
     yield
     after = threads_by_library()  # with libraries that other tests have loaded
     assert BEFORE and {file: after[file] for file in BEFORE} == BEFORE
@@ -98,14 +99,137 @@ def test_blocks_run_on_several_threads(small_blocks):
     map_blocks(lambda block: barrier.wait(), 512, 1, 2)
 
 
-def test_n_threads():
-    assert n_threads(3) == 3 and n_threads(np.int64(2)) == 2
-    assert n_threads(None) == n_threads(-1) >= 1
-    if hasattr(os, "sched_getaffinity"):
-        assert n_threads(None) == len(os.sched_getaffinity(0))
+def test_threads_are_kept_and_no_more_than_asked_for(small_blocks, monkeypatch):
+    """Many passes, and passes within passes, never run on more than two threads at once; few are ever started."""
+    monkeypatch.setattr(parallel._POOL, "executor", ThreadPoolExecutor(8))  # without the threads of other tests
+    lock, at_work, most, names = threading.Lock(), set(), [], set()
+
+    def note(block):
+        name = threading.current_thread().name
+        with lock:
+            at_work.add(name)
+            names.add(name)
+            most.append(len(at_work))
+        map_blocks(lambda inner: names.add(threading.current_thread().name), 600, 1)
+        with lock:
+            at_work.discard(name)
+
+    for _ in range(100):
+        map_blocks(note, 4000, 1, 2)
+    assert max(most) <= 2
+    assert len(names) <= 9, "the caller and a kept pool, which may start one before another is idle again"
 
 
-@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "all", True])
+def test_a_pass_does_not_wait_for_threads_that_are_busy_elsewhere(small_blocks, monkeypatch):
+    monkeypatch.setattr(parallel._POOL, "executor", ThreadPoolExecutor(1))
+    free = threading.Event()
+    parallel._POOL.executor.submit(free.wait, 10)
+    assert map_blocks(lambda block: block.start, 1000, 1, 2) == [0, 256, 512, 768]
+    free.set()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_the_error_of_the_first_block_that_has_one_is_raised(small_blocks, n_jobs):
+    def fail(block):
+        time.sleep(0.02 if block.start == 256 else 0.0)
+        if block.start >= 256:
+            raise ValueError(block.start)
+
+    with pytest.raises(ValueError, match=r"^256$"):
+        map_blocks(fail, 2000, 1, n_jobs)
+
+
+def test_every_thread_has_the_context_of_the_caller(small_blocks):
+    barrier = threading.Barrier(2, timeout=10)
+
+    def divide(block):
+        barrier.wait()
+        return np.geterr()["divide"]
+
+    with np.errstate(divide="raise"):
+        assert map_blocks(divide, 512, 1, 2) == ["raise", "raise"]
+
+
+def test_one_block_takes_no_thread_and_microseconds(monkeypatch):
+    """The least of many calls, which load on the machine does not change."""
+    monkeypatch.setattr(parallel._POOL, "executor", None)
+    times = []
+    for _ in range(2000):
+        start = time.perf_counter()
+        map_blocks(lambda block: None, 1, 10)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 60e-6  # to start a thread takes longer
+
+
+# -- cores -------------------------------------------------------------------------------------------------
+@pytest.fixture
+def four_cores(monkeypatch):
+    """Four cores, and nothing about threads in the environment."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(parallel, "_available_cores", lambda: 4)
+
+
+def test_available_cores_are_those_of_joblib():
+    assert 1 <= parallel._available_cores() <= joblib.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "expected"), [(3, 3), (np.int64(2), 2), (9, 9), (None, 4), (-1, 4), (-2, 3), (-9, 1)]
+)
+def test_n_threads(four_cores, n_jobs, expected):
+    assert n_threads(n_jobs) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", 1), ("3", 3), ("9", 4), ("", 4), ("2,1", 4), ("0", 4)])
+def test_by_default_the_environment_limits_openmp_and_us(four_cores, monkeypatch, value, expected):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert n_threads(None) == expected and n_threads(-1) == 4
+
+
+def test_joblib_says_how_many_cores_are_meant(four_cores):
+    with joblib.parallel_config(n_jobs=3):
+        assert n_threads(None) == 3 and n_threads(2) == 2
+    with joblib.parallel_config(backend="threading", n_jobs=-1):
+        assert n_threads(None) == 4
+    with joblib.parallel_config(backend="threading"):
+        assert n_threads(None) == 4
+        # A worker of joblib has no cores but its own.
+        assert joblib.Parallel(n_jobs=2)(joblib.delayed(n_threads)(None) for _ in range(4)) == [1] * 4
+
+
+def test_a_call_tells_all_that_it_calls_how_many_cores_it_may_use(four_cores):
+    class Model:
+        n_jobs = 2
+
+        @uses_cores
+        def fit(self):
+            return n_threads(None), n_threads(3), self.inner()
+
+        @uses_cores
+        def inner(self):
+            with cores(None):
+                return n_threads(None)
+
+    @uses_cores
+    def inverse(*, n_jobs=None):
+        return n_threads(None)
+
+    assert Model().fit() == (2, 3, 2) and n_threads(None) == 4
+    assert inverse(n_jobs=3) == 3 and inverse() == 4
+    with pytest.raises(ZeroDivisionError), cores(1):
+        raise ZeroDivisionError
+    assert n_threads(None) == 4
+
+
+def test_one_core_is_left_to_others_by_threads_that_wait_for_each_other(four_cores, monkeypatch):
+    assert parallel.spare_cores() == 3
+    with cores(2):
+        assert parallel.spare_cores() == 2
+    monkeypatch.setattr(parallel, "_available_cores", lambda: 1)
+    assert parallel.spare_cores() == 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "all", True])
 def test_a_number_of_threads_that_is_none_is_refused(n_jobs):
     with pytest.raises(ValueError, match=rf"^n_jobs={n_jobs!r}: must be None, -1 or a positive integer\.$"):
         n_threads(n_jobs)
@@ -181,16 +305,6 @@ def test_a_limit_that_the_caller_holds_is_left_as_it_was(small_blocks):
         assert blas_threads() == before
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_limit_that_cannot_be_set_does_not_stop_a_pass(monkeypatch):
-    def broken():
-        raise RuntimeError("no limit here")
-
-    monkeypatch.setattr(one_blas_thread, "limit", broken)
-    with one_blas_thread():
-        pass
-
-
 def test_blas_is_restored_after_an_error_of_solve(threads_restored):
     bad = blind(26, 100)
     bad[50] *= 2
@@ -203,9 +317,9 @@ def test_blas_is_restored_after_a_solve(threads_restored):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(n_threads(None) == 1, reason="needs two cores: on one, BLAS has one thread whatever is asked for")
+@pytest.mark.skipif(n_threads(-1) == 1, reason="needs two cores: on one, BLAS has one thread whatever is asked for")
 def test_the_tests_of_this_file_pass_where_blas_has_two_threads():
-    """With one thread, as `make test` has it, nothing needs to be restored, and no test could notice."""
+    """With one thread, by the environment, nothing needs to be restored, and no test could notice."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "2")
     environment = os.environ | threads | {"PYTHONPATH": str(Path(optfair.__file__).parents[1])}
     command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", __file__]

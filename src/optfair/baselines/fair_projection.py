@@ -28,6 +28,7 @@ from optfair.inputs.training_data import TrainingData
 from optfair.rule.multipliers import multiplier_table
 from optfair.rule.rule import flat
 from optfair.utils.checks import check_choice, check_number
+from optfair.utils.parallel import uses_cores
 
 SMOOTHING = 1e-4  # so that log p is finite
 KKT_TOLERANCE, MAX_PASSES = 1e-7, 300  # in units of rates; passes over all rows
@@ -118,7 +119,7 @@ class FairProjection(PosteriorBaseline):
     missing : {"error", "group"}, default "error"
         Whether a missing group is an error or a group of its own.
     n_jobs : int or None, default None
-        Number of processes that fit the folds.
+        Cores to use, all by default; see "Cores" in the guide.
     random_state : int, numpy generator or None, default None
         Seed; it makes the key of hashed decisions guessable.
 
@@ -209,6 +210,7 @@ class FairProjection(PosteriorBaseline):
         self.divergence_ = max(float(-lam @ values - minimum.point.smooth), 0.0)
         self.residual_ = minimum.residual
 
+    @uses_cores
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return h(x), the probability with which each class is predicted.
 

@@ -33,6 +33,7 @@ from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule, flat
 from optfair.utils.checks import check_choice, check_number
+from optfair.utils.parallel import uses_cores
 
 # Up to here HiGHS takes a few seconds: n·m·rows, and n·m for more than two classes (1 s for 60 k variables of two
 # classes; for three, 5 s for 15 k and 20–70 s for 44 k).
@@ -87,7 +88,7 @@ class LinearPost(PosteriorBaseline):
     missing : {"error", "group"}, default "error"
         Whether a missing group is an error or a group of its own.
     n_jobs : int or None, default None
-        Number of processes that fit the folds.
+        Cores to use, all by default; see "Cores" in the guide.
     random_state : int, numpy generator or None, default None
         Seed; it makes the key of the noise guessable.
 
@@ -178,6 +179,7 @@ class LinearPost(PosteriorBaseline):
         return float(self.noise) * (1.0 - 1.0 / n_classes)
 
     # -- prediction ----------------------------------------------------------------------------------------
+    @uses_cores
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return the prediction as probabilities: 1 for one class and 0 for the others.
 

@@ -11,6 +11,7 @@ from optfair.estimators.base import clone_keeping_prefit
 from optfair.inprocessing.learners import trainable_clone
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model
+from optfair.utils.parallel import uses_cores
 from optfair.utils.recovery import restore_on_failure
 
 
@@ -29,6 +30,7 @@ class PosteriorBaseline(Baseline):
     _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
 
     @restore_on_failure
+    @uses_cores
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, cluster: Any = None
     ) -> Any:
@@ -94,6 +96,7 @@ class PosteriorBaseline(Baseline):
         """Find the rule from z of the training rows, (n, A, m), out of fold where there are folds."""
         raise NotImplementedError
 
+    @uses_cores
     def joint_posterior(self, X: Any) -> np.ndarray:
         """Return z(x), the posterior of groups and classes, of new rows.
 

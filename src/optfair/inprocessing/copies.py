@@ -11,12 +11,11 @@ import numpy as np
 from sklearn import config_context
 from sklearn.base import clone
 
-from optfair.errors import need_extra
 from optfair.inprocessing.game import is_plain
 from optfair.inputs.containers import take_rows
 from optfair.inputs.training_data import TrainingData
-from optfair.posteriors.models import fit_model, weight_arguments
-from optfair.utils.archives import check_archive
+from optfair.posteriors.models import fit_model, model_threads, weight_arguments
+from optfair.utils.archives import check_archive, need_skops
 
 AUTO_EARLY_STOPPING = 10_000  # rows beyond which scikit-learn's histogram boosting stops early by itself
 
@@ -83,7 +82,7 @@ class WeightedCopies:
                 return copy.deepcopy(model)
             return model
         arguments = {} if weight is None else weight_arguments(self.current_model, weight)
-        with config_context(enable_metadata_routing=False):
+        with model_threads(self.current_model), config_context(enable_metadata_routing=False):
             self.current_model.fit(X, label, **arguments)
         return copy.deepcopy(self.current_model)
 
@@ -93,12 +92,13 @@ class WeightedCopies:
 
     def predict_codes(self, model: Any) -> np.ndarray:
         """Return the predicted classes of the rows measured on, (n,)."""
-        return class_codes(model.predict(self.X_measured))
+        with model_threads(model):
+            return class_codes(model.predict(self.X_measured))
 
     # -- for a checkpoint ----------------------------------------------------------------------------------
     def pack(self, model: Any) -> bytes:
         """Return a model as a skops archive."""
-        skops = need_extra("skops.io", "checkpoint")
+        skops = need_skops("checkpoint")
         content: bytes = skops.dumps(model)
         return content
 
@@ -106,7 +106,7 @@ class WeightedCopies:
         """Return the model that was packed; types that are not of the estimator are refused."""
         from optfair.utils.loaded_models import check_model  # here: it imports a good part of scikit-learn
 
-        skops = need_extra("skops.io", "checkpoint")
+        skops = need_skops("checkpoint")
         check_archive(content)
         types = skops.get_untrusted_types(data=content)
         strange = [name for name in types if not _is_part_of(self.final, name)]

@@ -27,6 +27,7 @@ from optfair.inputs.containers import is_dataset
 from optfair.inputs.training_data import TrainingData
 from optfair.posteriors.models import check_estimator, default_estimator, takes_weights, weight_arguments, with_seeds
 from optfair.utils.archives import check_archive
+from optfair.utils.parallel import one_blas_thread
 
 WITHOUT_WEIGHTS = ("error", "resample")
 LEAST_RATE = 0.1  # of networks in late rounds, in units of their lr: smaller ones no longer follow the multipliers
@@ -86,7 +87,7 @@ def make_learner(
         )
     if transformer is not None:
         arguments = {} if data.weight is None else weight_arguments(transformer, data.weight)
-        with config_context(enable_metadata_routing=False):
+        with one_blas_thread, config_context(enable_metadata_routing=False):
             X = transformer.fit_transform(X, data.y, **arguments)
         X_measured = transformer.transform(X_measured)  # fit_transform may differ: some transformers learn out of fold
         X_measured = X if _equal(X, X_measured) else X_measured

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples
 from optfair.inprocessing.copies import class_codes
 from optfair.inprocessing.game import Game, Trace
 from optfair.inputs.containers import drop_columns, is_dataset, item_features
+from optfair.posteriors.models import model_threads
 
 MIXTURES = ("last_half", "all", "lp")
 BLOCK_NUMBERS = 2**22  # numbers of a data set in memory at once: 32 megabytes
@@ -46,7 +47,9 @@ class Mixture:
         X = X if self.transformer is None else self.transformer.transform(X)
         h = np.zeros((_num_samples(X), self.n_classes))
         for model, weight in zip(self.members, self.weights, strict=True):
-            h[np.arange(len(h)), class_codes(model.predict(X))] += weight
+            with model_threads(model):
+                codes = class_codes(model.predict(X))
+            h[np.arange(len(h)), codes] += weight
         # Weights sum to one, sums of them only nearly: a class with all the votes is certain.
         return np.where(h > 1 - NEGLIGIBLE, 1.0, h)
 
@@ -67,7 +70,8 @@ class ModelScores:
         """Return the scores, (n, m)."""
         X = drop_columns(X, self.unused)
         X = X if self.transformer is None else self.transformer.transform(X)
-        P = np.asarray(self.model.predict_proba(X), dtype=np.float64)
+        with model_threads(self.model):
+            P = np.asarray(self.model.predict_proba(X), dtype=np.float64)
         scores = np.zeros((len(P), len(self.classes_)))
         scores[:, np.asarray(self.model.classes_, dtype=np.intp)] = P
         return scores

@@ -1,4 +1,4 @@
-"""Look at the sizes that an archive of arrays declares before anything in it is unpacked.
+"""Look at the sizes that an archive of arrays declares before anything in it is unpacked, and import what unpacks it.
 
 Archives written by optfair are not compressed, so that what is unpacked is never larger than the file: a file of
 megabytes that unpacks to gigabytes was made by somebody else.
@@ -9,18 +9,41 @@ from __future__ import annotations
 import io
 import json
 import math
+import sys
 import zipfile
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from optfair.errors import need_extra
+
 SMALLEST_LIMIT = 1 << 28  # 256 MB: whoever packs a small model once more, with compression, is not refused
 SCHEMA = "schema.json"
+# Folders of scikit-learn without estimators, each of which imports the library it is named after, if there is one.
+ARRAY_LIBRARIES = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
 ARCHIVE, ARRAY = b"PK\x03\x04", b"\x93NUMPY"  # first bytes
 
 
 class ArchiveSizeError(ValueError):
     """An archive that declares more than may be unpacked, or more than it holds."""
+
+
+def need_skops(caller: str) -> ModuleType:
+    """Import ``skops.io`` without torch, which takes as long as all the rest of it.
+
+    skops asks scikit-learn for its estimators, and `sklearn.utils.all_estimators` imports every folder of scikit-learn
+    to look for some. A folder that cannot be imported it passes over; here these are those of `ARRAY_LIBRARIES`, until
+    skops is imported.
+    """
+    modules: dict[str, Any] = sys.modules
+    absent = [] if "skops.io" in modules else [name for name in ARRAY_LIBRARIES if name not in modules]
+    modules.update(dict.fromkeys(absent))  # None stops an import
+    try:
+        return need_extra("skops.io", caller)
+    finally:
+        for name in absent:
+            modules.pop(name, None)
 
 
 def check_archive(content: bytes, max_bytes: int | None = None) -> int:

@@ -37,7 +37,7 @@ def check_n_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None:
         return None
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise ValueError(f"n_jobs={brief_repr(n_jobs)}: must be None, -1 (all cores) or a positive integer.")
+        raise ValueError(f"n_jobs={brief_repr(n_jobs)}: must be None, -1 or a positive integer.")
     return int(n_jobs)
 
 
