@@ -18,7 +18,7 @@ from optfair.cli.main import main
 from tests.cli.helpers import FEATURES, FIT, make_predictions, make_train, make_unfair
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def one_thread():
     """Use one BLAS thread: the models are tiny, and threads would only wait for each other."""
     with threadpool_limits(1):

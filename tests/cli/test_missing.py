@@ -31,7 +31,7 @@ def file_answers(run, model, path):
 def test_python_and_files_give_one_answer(fitted, run, tmp_path):
     model = load_model(fitted)
     answers = model.predict(typed(NEW)).tolist()
-    assert (model.predict_proba(typed(NEW)).max(axis=1) < 0.99).mean() > 0.1  # the hash decides for some
+    assert (model.predict_proba(typed(NEW)).max(axis=1) < 0.99).mean() > 0.02  # the hash decides for some
     for write in WAYS.values():
         np.testing.assert_array_equal(model.predict(write(NEW)), answers)
     typed(NEW).to_csv(tmp_path / "new.csv", index=False)

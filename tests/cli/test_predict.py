@@ -37,6 +37,16 @@ def test_the_predictions_are_those_of_python(run, model, python_model, tmp_path)
     np.testing.assert_array_equal(table["prediction"], load_model(model).predict(X))
 
 
+def test_a_prediction_brings_neither_torch_nor_matplotlib(process, model):
+    code = (
+        "import sys; from optfair.cli.main import main; "
+        "print(main(['predict', 'model.skops', 'train.csv', '-o', 'out.csv', '--only']), "
+        "'torch' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    result = process("-c", code)
+    assert result.stdout.split()[-3:] == ["0", "False", "False"], result.stderr
+
+
 @pytest.mark.parametrize("ending", [".csv.gz", ".tsv", ".parquet"])
 def test_every_kind_of_table(run, model, tmp_path, ending):
     if ending == ".parquet":

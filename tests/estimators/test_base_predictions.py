@@ -4,6 +4,10 @@ import copy
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tests.estimators.helpers import NEW, SEX, SEX_NEW, X_NEW, Y_NEW, N, X, Y, assert_error, make_people, make_post
 
@@ -25,6 +29,26 @@ def test_a_person_gets_the_same_class_in_any_batch_and_order(undecided_post):
     np.testing.assert_array_equal(undecided_post.predict(X_NEW.iloc[order]), predictions[order])
     alone = np.concatenate([undecided_post.predict(X_NEW.iloc[i : i + 1]) for i in range(40)])
     np.testing.assert_array_equal(alone, predictions[:40])
+
+
+@pytest.mark.parametrize("kind", ["joint", "factored", "fitted"])
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_one_row_and_a_batch_give_one_answer(kind, has_keys):
+    """Models that share their preprocessing, calibration of both kinds and hashes see a row as they see a batch."""
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    if kind == "fitted":
+        pipeline = FrozenEstimator(pipeline.fit(X, Y))
+    model = make_post(pipeline, posterior="auto" if kind == "fitted" else kind, temperature=0.3)
+    model.fit(X, Y, sensitive_features=SEX)
+    keys = np.arange(N) if has_keys else None
+    predictions = model.predict(X_NEW, keys=keys)
+    assert (predictions != model.classes_[model.predict_proba(X_NEW).argmax(axis=1)]).any()
+    for size in (1, 7):
+        parts = [slice(start, start + size) for start in range(0, 70, size)]
+        alone = [model.predict(X_NEW[part], keys=None if keys is None else keys[part]) for part in parts]
+        np.testing.assert_array_equal(np.concatenate(alone), predictions[:70])
+    records = [model.predict(X_NEW.iloc[row].to_dict(), keys=None if keys is None else [row])[0] for row in range(20)]
+    assert records == predictions[:20].tolist()
 
 
 def test_a_person_gets_the_same_class_in_an_array_and_in_a_list():

@@ -9,8 +9,9 @@ from optfair.datasets import load
 from optfair.metrics import group_confusion
 
 TOLERANCES = (0.1, 0.03, 0.01, 0.003, 0.001)
-N_TRAIN, N_TEST, SEEDS = 4000, 20_000, 4
-NOISE = 0.01  # of a mean over so few splits, beside its standard error, which four of them hardly tell
+# With 10 splits a rise is .013 or none, by how chance deals people to folds.
+N_TRAIN, N_TEST, SEEDS = 4000, 20_000, 20
+NOISE = 0.01  # of a mean over these splits, beside its standard error
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def paths(people, question, calibration):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*rates are left out")
+@pytest.mark.filterwarnings("ignore:.*rates are left out", "ignore:.*hardly anybody a class")
 @pytest.mark.parametrize("calibration", ["posterior", "groups"])
 @pytest.mark.parametrize(
     "question", [("eo", "pairwise", "marginals"), ("dp", "overall", "intersections")], ids=" ".join

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from optfair.inputs import identity
 from optfair.inputs.containers import take_rows
-from optfair.inputs.identity import duplicate_row_ids, key_bytes, posterior_bytes, row_bytes
+from optfair.inputs.identity import duplicate_row_ids, key_bytes, posterior_bytes, row_bytes, row_hashes
 from optfair.inputs.splits import content_folds
 from tests.inputs.helpers import (
     NAN,
@@ -391,3 +391,32 @@ def test_duplicate_row_ids_number_the_distinct_rows(probe_rows, monkeypatch):
     assert duplicate_row_ids(np.arange(8)[:, None]) is None
     almost_distinct = np.array([[0], [1], [2], [3], [0], [4], [5], [6]])  # the rows that a probe of two sees are equal
     assert duplicate_row_ids(almost_distinct) is None
+
+
+# -- numbers for the content of rows -------------------------------------------------------------------------
+def test_equal_rows_have_equal_hashes_in_every_container_and_others_differ():
+    numbers = np.random.default_rng(0).standard_normal((300, 3)).round(1)
+    frame = pd.DataFrame(numbers, columns=list("abc"))
+    expected = row_hashes(numbers)
+    assert expected.dtype == np.uint64
+    assert len(np.unique(expected)) == len(np.unique(numbers, axis=0))
+    for container in (frame, numbers.tolist(), frame.astype(object), numbers.astype(object)):
+        np.testing.assert_array_equal(row_hashes(container), expected)
+    order = np.random.default_rng(1).permutation(300)
+    np.testing.assert_array_equal(row_hashes(numbers[order]), expected[order])
+
+
+def test_rows_of_texts_are_hashed_one_by_one():
+    texts = [f"{'x' * (i % 9)}{i}" for i in range(200)]
+    frame = pd.DataFrame({"text": texts, "number": np.arange(200.0)})
+    hashes = row_hashes(frame)
+    assert len(np.unique(hashes)) == 200
+    np.testing.assert_array_equal(row_hashes(frame.iloc[::-1])[::-1], hashes)
+    np.testing.assert_array_equal(row_hashes(frame.iloc[[7]]), hashes[[7]])
+
+
+def test_hashes_are_spread_evenly_whatever_the_numbers():
+    """Small integers differ in few bits; each bit of their hash is still one for about half of them."""
+    hashes = row_hashes(np.arange(4096.0)[:, None])
+    bits = np.unpackbits(hashes.view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
+    assert np.abs(bits - 0.5).max() < 5 * 0.5 / 64

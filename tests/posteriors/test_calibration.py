@@ -5,6 +5,7 @@ import pytest
 
 from optfair.posteriors import calibration as module
 from optfair.posteriors.calibration import (
+    GROUP_RIDGE,
     ROWS_PER_PARAMETER,
     AwareCalibration,
     FactorCalibration,
@@ -67,6 +68,13 @@ def test_where_people_are_plenty_all_cells_are_scaled_at_once():
     assert isinstance(calibrate_blind(Z[few], a[few], y[few], None, folds(1799))[0], FactorCalibration)
 
 
+def test_cells_too_many_for_the_rows_of_a_fit_are_scaled_by_factors(monkeypatch):
+    """However many the people are: a fit of all cells would cost more than the rule."""
+    Z, a, y = joint(31)
+    monkeypatch.setattr(module, "FIT_ROWS", 20 * 9 * 10 - 1)
+    assert isinstance(calibrate_blind(Z, a, y, None, folds(len(a)))[0], FactorCalibration)
+
+
 def test_of_all_cells_only_the_split_over_groups_may_be_taken():
     Z, a, y = joint(30)
     (kept, whole) = (calibrate_blind(Z, a, y, None, folds(len(a)), keep_classes=keep)[1] for keep in (True, False))
@@ -94,7 +102,7 @@ def test_each_factor_is_scaled_by_the_people_it_speaks_of(by_factors):
     calibration, out = calibrate_blind(Z, a, y, weight, folds(len(a)))
     for i, share in enumerate(group_shares(Z)):
         rows = y == i
-        scaling = fit_scaling(share[rows], a[rows], weight[rows])
+        scaling = fit_scaling(share[rows], a[rows], weight[rows], GROUP_RIDGE)
         np.testing.assert_allclose(list(group_shares(out))[i], scaling(share), atol=1e-6)
     np.testing.assert_allclose(out.sum(axis=1), fit_scaling(Z.sum(axis=1), y, weight)(Z.sum(axis=1)), atol=1e-6)
     np.testing.assert_allclose(calibration(Z), out, atol=1e-12)
@@ -119,6 +127,16 @@ def test_a_z_whose_factors_are_distorted_is_brought_back_to_the_truth(exponent, 
     calibration, _ = calibrate_blind(Z[train], a[train], y[train], None, folds(6000))
     n_parameters = 4 * 3 * 4
     assert divergence(P[test], calibration(Z[test])) < 2 * n_parameters / (2 * 6000) < divergence(P[test], Z[test])
+
+
+def test_very_many_groups_are_scaled_one_by_one(monkeypatch):
+    """Maps of all pairs of groups would cost more than the rule; shares that are powers of the truth need none."""
+    P, a, y = joint(12, 8000, A=8, m=2)
+    Z = join_factors(P.sum(axis=1), [softmax(1.8 * np.log(share)) for share in group_shares(P)])
+    monkeypatch.setattr(module, "FIT_ROWS", 20 * 8 * 9 - 1)
+    calibration, out = calibrate_blind(Z, a, y, None, folds(8000))
+    assert all((scaling.slopes == np.diag(np.diag(scaling.slopes))).all() for scaling in calibration.groups)
+    assert divergence(P, out) < 2 * (2 * 2 * 8 + 2 * 3) / (2 * 8000) < 0.5 * divergence(P, Z)
 
 
 def test_cells_without_people_stay_empty(by_factors):

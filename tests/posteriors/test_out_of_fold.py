@@ -5,13 +5,14 @@ import re
 import numpy as np
 import pytest
 from joblib import parallel_config
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from optfair.errors import OptFairWarning
 from optfair.inputs.splits import make_splits
@@ -148,6 +149,23 @@ def test_where_x_holds_the_group_every_row_is_placed_in_it():
 @pytest.mark.parametrize("posterior, n_models", [("joint", 1), ("factored", 1 + N_CLASSES), ("auto", 1)])
 def test_n_fits_counts_the_models(posterior, n_models):
     assert count_fits(random_data(), LogisticRegression(), posterior) == (n_models, 4 * n_models)
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_auto_is_one_network_of_the_pair_and_factored_beside_a_fitted_network(piped):
+    pytest.importorskip("torch", reason="needs the extra torch")
+    from optfair.nn import TorchClassifier
+
+    data = random_data(10)
+    network = TorchClassifier("mlp", hidden=(4,), epochs=2, random_state=0)
+    network = make_pipeline(StandardScaler(), network) if piped else network
+    assert count_fits(data, network) == (1, 4)
+    joint = clone(network).fit(data.X, data.cell).predict_proba(data.X)  # every cell has rows
+    np.testing.assert_allclose(fitted_z(recipe_of(data, network), data).reshape(joint.shape), joint, atol=1e-6)
+    network.fit(data.X, data.y)
+    for recipe in (recipe_of(data, network, cv="prefit"), recipe_of(data, FrozenEstimator(network))):
+        assert recipe.kind == "factored"
+        np.testing.assert_allclose(fitted_z(recipe, data).sum(axis=1), network.predict_proba(data.X), atol=1e-6)
 
 
 def test_default_models_read_the_texts_of_a_fitted_pipeline():

@@ -63,6 +63,21 @@ def test_no_change_of_a_parameter_lowers_the_loss(ridge):
     assert loss(B, b) < loss(np.eye(K), np.zeros(K)) - 1e-3
 
 
+def test_no_change_of_a_diagonal_parameter_lowers_the_loss(monkeypatch):
+    monkeypatch.setattr(module, "SMALLEST_GAIN", 0.0)
+    P, cell = truth(0)
+    Z, w = power(P), 1 + np.random.default_rng(1).exponential(size=N)
+    scaling = fit_scaling(Z, cell, w, 1.0, diagonal=True)
+    loss = make_loss(Z, cell, w, 1.0)
+    B, b, step = scaling.slopes, scaling.intercepts, 1e-4
+    assert (np.diag(np.diag(B)) == B).all()
+    for e in np.eye(K) * step:
+        assert abs(loss(B + np.diag(e), b) - loss(B - np.diag(e), b)) / (2 * step) < 1e-5
+        assert abs(loss(B, b + e) - loss(B, b - e)) / (2 * step) < 1e-5
+    again = fit_scaling(Z, cell, w, 1.0, start=scaling, diagonal=True)
+    np.testing.assert_allclose(again.slopes, B, atol=1e-5)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_calibrated_moments_are_those_of_the_labels(weighted):
     """Intercepts are free, so cells agree on average; products with log z_c agree up to the gradient of the ridge."""
@@ -164,10 +179,33 @@ def test_the_optimum_does_not_depend_on_the_preconditioner(monkeypatch):
     Z = power(P)
     full = fit_scaling(Z, cell)
     monkeypatch.setattr(module, "FULL_HESSIAN_CELLS", 2)
+    monkeypatch.setattr(module, "SMALLEST_GAIN", 0.0)
     blocks = fit_scaling(Z, cell)
     loss = make_loss(Z, cell, np.ones(N), 1.0)
     assert loss(blocks.slopes, blocks.intercepts) < loss(full.slopes, full.intercepts) + 1e-6
     np.testing.assert_allclose(blocks(Z), full(Z), atol=1e-3)
+
+
+@pytest.mark.parametrize(("constant", "value"), [("FULL_HESSIAN_CELLS", 2), ("SINGLE_PRECISION_NUMBERS", 1)])
+def test_a_large_fit_ends_where_labels_tell_no_more_apart(constant, value, monkeypatch):
+    P, cell = truth(16)
+    Z = power(P)
+    exact = fit_scaling(Z, cell)
+    monkeypatch.setattr(module, constant, value)
+    quick = fit_scaling(Z, cell)
+    loss = make_loss(Z, cell, np.ones(N), 10.0)
+    assert (quick.slopes != exact.slopes).any()
+    assert loss(quick.slopes, quick.intercepts) < loss(exact.slopes, exact.intercepts) + 0.01 * freedom(K) / (2 * N)
+
+
+def test_the_start_changes_the_way_and_not_the_end():
+    """Also where the start knows other cells, and is not taken."""
+    P, cell = truth(30)
+    Z, half = power(P), slice(0, N // 2)
+    expected = fit_scaling(Z[half], cell[half])(Z)
+    others = fit_scaling(Z, np.where(cell == 0, 1, cell))
+    for start in (fit_scaling(Z, cell), others):
+        np.testing.assert_allclose(fit_scaling(Z[half], cell[half], start=start)(Z), expected, atol=2e-5)
 
 
 def test_many_cells_need_little_memory():

@@ -40,6 +40,14 @@ print(sorted({{name.partition(".")[0] for name in sys.modules.keys() - before}} 
     assert result.stdout.strip() == "[]" and result.stderr == ""
 
 
+def test_import_alone_brings_nothing_heavy():
+    code = (
+        "import sys, optfair; print([name for name in ('numpy', 'pandas', 'scipy', 'sklearn') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
 def test_the_public_names():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|a\d+|b\d+|rc\d+)?", optfair.__version__)
     assert metadata.version("optfair") == optfair.__version__

@@ -22,6 +22,13 @@ MISSING_GROUP = "(missing)"  # the name of the group of those whose group is mis
 MISSING_VALUES = "empty cells and NA, NaN, None, null are read as missing"
 OTHER_SEPARATORS = (";", "\t", "|")
 SEED_LIMIT = 2**32  # of scikit-learn
+# Options that name columns of the table, by command, in the order in which they are checked.
+COLUMN_OPTIONS = {
+    "audit": ("label", "group", "weight", "prediction"),
+    "fit": ("label", "group", "weight", "cluster", "drop", "category"),
+    "frontier": ("label", "group", "weight", "cluster", "drop", "category"),
+    "predict": ("key",),
+}
 
 
 class Roles(NamedTuple):
@@ -50,6 +57,18 @@ def read_roles(arguments: Namespace, csv_format: CsvFormat) -> Roles:
         header=header,
         cluster=pick_columns([cluster] if cluster else [], header, "--cluster"),
     )
+
+
+def check_named_columns(arguments: Namespace) -> None:
+    """Check the columns that options name by the header of the table alone: a slip is reported at once.
+
+    The modules of the commands import scikit-learn, which takes a second; this one does with pandas.
+    """
+    options = [(name, getattr(arguments, name, None)) for name in COLUMN_OPTIONS.get(arguments.command, ())]
+    if any(value for _, value in options):
+        header = read_header(arguments.file, CsvFormat.from_arguments(arguments))
+        for name, value in options:
+            pick_columns([value] if isinstance(value, str) else value, header, f"--{name}")
 
 
 def split_list(values: Iterable[str], header: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ from optfair.errors import need_extra, warn
 from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.saving import untrusted_types
 from optfair.rule.keys import new_key
+from optfair.utils.archives import need_skops
 
 
 def run(arguments: Namespace) -> int:
@@ -39,7 +40,7 @@ def run(arguments: Namespace) -> int:
     tables = read_training(arguments)
     for note in tables.notes:
         warn(note)
-    need_extra("skops.io", "optfair fit")  # before long work
+    need_skops("optfair fit")  # before long work
     model: Any = _fit_in(arguments, tables) if arguments.method == "in" else _fit_post(arguments, tables)
     model.save(arguments.output)  # before anything is printed: the reader of `optfair fit ... | head` may leave
     print(model.report())

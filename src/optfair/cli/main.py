@@ -57,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             check_paths(arguments)
             _limit_threads()
+            if "file" in arguments:
+                importlib.import_module("optfair.cli.columns").check_named_columns(arguments)
             code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, so that a full disk is reported as an error

@@ -16,12 +16,13 @@ from optfair.cli.encoding import check_levels, model_schema
 from optfair.cli.main import DONE
 from optfair.cli.paths import InputError, swap_hint
 from optfair.cli.tables import CsvFormat, check_table_name, read_header, read_table, write_table
-from optfair.errors import ModelFileError, UntrustedTypesError, need_extra, warn
+from optfair.errors import ModelFileError, UntrustedTypesError, warn
 from optfair.estimators.saving import load_model
 from optfair.inputs.cells import as_texts
 from optfair.inputs.encoder import feature_table
 from optfair.inputs.schema import Schema
 from optfair.inputs.table_form import TableForm
+from optfair.utils.archives import need_skops
 
 PREDICTION, PROBABILITY_PREFIX = "prediction", "p_"
 
@@ -47,7 +48,7 @@ class InputColumns:
 
 def run(arguments: Namespace) -> int:
     """Load, read, predict, write."""
-    need_extra("skops.io", "optfair predict")
+    need_skops("optfair predict")
     check_table_name(arguments.output)
     model = _load_model(arguments.model, arguments.trust)
     csv_format = CsvFormat.from_arguments(arguments)

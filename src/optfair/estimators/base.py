@@ -180,9 +180,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return read_groups(self.sensitive_features, X)
 
     # -- prediction ----------------------------------------------------------------------------------------
+    def _check_fitted(self) -> None:
+        # scikit-learn asks the estimator for its tags first: a tenth of a millisecond.
+        if not hasattr(self, "classes_"):
+            check_is_fitted(self, "classes_")
+
     def _check_new_rows(self, X: Any, sensitive_features: Any) -> tuple[Any, np.ndarray | None]:
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
-        check_is_fitted(self, "classes_")
+        self._check_fitted()
         check_table(X)
         X = self._conform(X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
@@ -296,7 +301,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         >>> model.predict(data.X, keys=range(400)).shape
         (400,)
         """
-        check_is_fitted(self, "classes_")
+        self._check_fitted()
         decisions.check_decision(self.decision, keys, random_state)
         check_table(X)
         X = self._conform(X)

@@ -28,6 +28,7 @@ from optfair.rule.file import rule_content
 from optfair.rule.loading import rule_from_content
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import flat
+from optfair.utils.parallel import uses_cores
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
@@ -67,16 +68,19 @@ class OptFairPost(RuleSolver):
         Costs to minimise instead of the error.
     temperature : "auto", float, or array, default "auto"
         Temperature of the softmax; see `optfair.solve`.
-    gap : float, default 1e-3
+    gap : float, default 1e-4
         Distance to the best rule that is aimed at.
     awareness : {"blind", "aware"}, default "blind"
         Whether the group is used at prediction.
     posterior : {"auto", "joint", "factored"}, default "auto"
         How P(A, Y | X) is learned. "joint": by one model of the pair. "factored": as P(Y|X) · P(A|X,Y), by a model of Y
-        and one of A in each class, which is cheaper as soon as there are several of both. "auto": joint, but factored
-        for a model that is already fitted.
+        and one of A in each class, which is cheaper for logistic regression, and for boosted trees with several of
+        both, but takes networks twice the time. "auto": joint, for networks too, but factored for a model that is
+        already fitted; see "Joint or factored" in the guide.
     group_estimator : classifier, optional
-        Model of P(A | X, Y=i); ``estimator`` again by default, or logistic regression beside a fitted model.
+        Model of P(A | X, Y=i); ``estimator`` again by default, or logistic regression beside a fitted model. Frozen
+        steps at the beginning of a Pipeline run once for all models that begin with them; by default, so do
+        `StandardScaler` and `TableEncoder`.
     cv : int, splitter, list of splits, or "prefit", default 5
         Folds of the out-of-fold posteriors. With a number, a hash of its features decides which fold a row is in, so
         that the order of the rows does not matter.
@@ -93,7 +97,7 @@ class OptFairPost(RuleSolver):
     keep_posteriors : bool, default True
         Whether to keep the out-of-fold z in memory for `with_tolerance`, `with_criterion`, `frontier` and `report`.
     n_jobs : int, optional
-        Processes that share the model fits.
+        Cores to use, in `fit` and in everything else; see "Cores" in the guide. All by default.
     random_state : int or generator, optional
         Seed, also of the models' parts that have none. The key of hashed decisions is made from it too, so that
         whoever knows the seed can foretell them; leave it out where people could gain by that.
@@ -135,7 +139,7 @@ class OptFairPost(RuleSolver):
     >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
     >>> model.predict(data.X).shape  # no group is needed
     (1000,)
-    >>> model.certificate_.gap < 1e-3
+    >>> model.certificate_.gap <= 1e-4
     True
     """
 
@@ -156,7 +160,7 @@ class OptFairPost(RuleSolver):
         attributes: str | Sequence[Hashable] | None = None,
         costs: Any = None,
         temperature: Any = "auto",
-        gap: float = 1e-3,
+        gap: float = 1e-4,
         awareness: str = "blind",
         posterior: str = "auto",
         group_estimator: Any = None,
@@ -196,6 +200,7 @@ class OptFairPost(RuleSolver):
         return is_fitted_model(self.estimator, self.cv)
 
     @restore_on_failure
+    @uses_cores
     def fit(
         self,
         X: Any,
@@ -315,6 +320,7 @@ class OptFairPost(RuleSolver):
         return own_classes, own_classes(Z, data.a, pooled)
 
     # -- prediction ----------------------------------------------------------------------------------------
+    @uses_cores
     def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return z(x) of new rows, calibrated: what the rule is applied to.
 
@@ -353,6 +359,7 @@ class OptFairPost(RuleSolver):
             Z = self.calibration_(Z, group, pooled)
         return Z_plain, Z
 
+    @uses_cores
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return h(x), the probability of each class as the prediction.
 
@@ -382,6 +389,7 @@ class OptFairPost(RuleSolver):
         Z = self.joint_posterior(X, sensitive_features=sensitive_features)
         return self.rule_.predict_proba(Z)
 
+    @uses_cores
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return the scores β(x) = z(x) W(λ).
 
@@ -413,6 +421,7 @@ class OptFairPost(RuleSolver):
     def _key(self) -> bytes | None:
         return self.rule_.key
 
+    @uses_cores
     def report(
         self,
         X: Any = None,

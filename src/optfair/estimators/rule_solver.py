@@ -27,6 +27,7 @@ from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
 from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tolerance_path, with_tolerance
+from optfair.utils.parallel import uses_cores
 from optfair.utils.seeds import as_seed
 
 # Constraint objects say these themselves.
@@ -172,6 +173,7 @@ class RuleSolver(SavableClassifier):
             )
         return fitted
 
+    @uses_cores
     def _solve_again(self, **parameters: Any) -> Self:
         """Return a copy with other parameters, solved again from the present solution."""
         fitted = self._posteriors()
@@ -208,6 +210,7 @@ class RuleSolver(SavableClassifier):
         lost = [loss for loss in self._lost_classes(fitted) if loss.name not in names]
         warn_lost(lost, constraints, self._calibration(), solved_again=self.keep_posteriors)
 
+    @uses_cores
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
 

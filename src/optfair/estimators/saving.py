@@ -18,11 +18,11 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.errors import ModelFileError, UntrustedTypesError, need_extra
+from optfair.errors import ModelFileError, UntrustedTypesError
 from optfair.estimators.base import FairClassifier
 from optfair.estimators.functions import unsavable_part
 from optfair.rule.keys import find_key, write_with_key
-from optfair.utils.archives import ArchiveSizeError, check_archive
+from optfair.utils.archives import ArchiveSizeError, check_archive, need_skops
 from optfair.utils.checks import check_integer
 
 FORMAT, VERSION = "optfair model", 3
@@ -118,7 +118,7 @@ class SavableClassifier(FairClassifier):
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to ``path`` (atomically), and its key to ``path`` + ".key"."""
-    skops = need_extra("skops.io", f"{type(model).__name__}.save")
+    skops = need_skops(f"{type(model).__name__}.save")
     check_is_fitted(model)
     state = model.__getstate__()
     if not isinstance(state.get("start", ""), str):
@@ -143,7 +143,7 @@ def untrusted_types(path: str | os.PathLike[str], max_bytes: int | None = None) 
 
 
 def _untrusted_types(path: Path, content: bytes, max_bytes: int | None) -> list[str]:
-    skops = need_extra("skops.io", "load_model")
+    skops = need_skops("load_model")
     try:
         check_archive(content, max_bytes)
         types = sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
@@ -204,7 +204,7 @@ def load_model(
     >>> from optfair import load_model
     >>> model = load_model("model.skops")  # doctest: +SKIP
     """
-    skops = need_extra("skops.io", "load_model")
+    skops = need_skops("load_model")
     if isinstance(trusted, str):
         raise ValueError(f"trusted={trusted!r}: must be a list of type names.")
     if max_bytes is not None:

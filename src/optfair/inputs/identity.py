@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from enum import Enum
-from itertools import chain, groupby, pairwise, repeat
+from itertools import chain, groupby, islice, pairwise, repeat
 from numbers import Number, Real
 from pathlib import PurePath
 from types import NoneType
@@ -26,6 +27,7 @@ from optfair.inputs.containers import is_polars, is_polars_number, item_features
 TINY = np.finfo(np.float64).tiny
 NAN = struct.pack("<d", np.nan)
 BLOCK_CELLS = 2**22  # cells encoded at a time: some hundred megabytes of Python objects
+BATCH_BYTES = 2**22  # of rows hashed at a time, if all are as long as the first
 PROBE_ROWS = 2_000  # evenly spaced rows that tell whether rows repeat
 _NUMBERS = (int, float, np.integer, np.floating, np.bool, NoneType)
 # Among these types equal values have equal bytes, so that each value needs to be encoded only once.
@@ -71,6 +73,42 @@ def row_bytes(X: Any) -> Iterator[bytes]:
     if width == 0:
         return repeat(b"", n)
     return chain.from_iterable(_block_bytes(_slice(X, start, start + block), layout) for start in range(0, n, block))
+
+
+def row_hashes(X: Any) -> np.ndarray:
+    """Return a 64-bit number for the content of each row, (n,) uint64, as `row_bytes` tells rows apart; no secret.
+
+    Rows of whole words, as numbers are, are hashed all at once, which is ten times as fast; the others by BLAKE2b.
+    """
+    layout = layout_of(X)
+    is_frame = layout == "pandas" and all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes)
+    if is_frame or (layout == "array" and isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"):
+        return _mix(_canonical(X.to_numpy(dtype=np.float64) if is_frame else X).view("<u8"))
+    rows, hashes = row_bytes(X), [np.zeros(0, dtype=np.uint64)]
+    while batch := list(islice(rows, 1)):
+        batch += islice(rows, BATCH_BYTES // max(len(batch[0]), 64))
+        lengths, out = np.fromiter(map(len, batch), int, len(batch)), np.empty(len(batch), dtype=np.uint64)
+        for width in np.unique(lengths).tolist():
+            where = np.flatnonzero(lengths == width)
+            if width % 8 == 0:
+                words = np.frombuffer(b"".join(batch[i] for i in where), dtype="<u8")
+                out[where] = _mix(words.reshape(len(where), width // 8))
+            else:
+                digests = b"".join(hashlib.blake2b(batch[i], digest_size=8).digest() for i in where)
+                out[where] = np.frombuffer(digests, dtype="<u8")
+        hashes.append(out)
+    return np.concatenate(hashes)
+
+
+def _mix(words: np.ndarray) -> np.ndarray:
+    """Return one number for each row of words, (n, k) -> (n,), by the finaliser of splitmix64 (Steele et al. 2014)."""
+    out = np.zeros(len(words), dtype=np.uint64)
+    for column in words.T:
+        out = (out ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        out = (out ^ (out >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        out = (out ^ (out >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        out ^= out >> np.uint64(31)
+    return out
 
 
 def _slice(X: Any, start: int, stop: int) -> Any:

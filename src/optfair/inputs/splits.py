@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from sklearn.model_selection import check_cv
 
 from optfair.errors import brief_repr, brief_text
 from optfair.inputs.clusters import count_cut, deal_clusters
-from optfair.inputs.identity import row_bytes
+from optfair.inputs.identity import row_hashes
 from optfair.inputs.training_data import TrainingData
 from optfair.utils.seeds import as_generator
 
 DEFAULT_FOLDS = 5
-Splits = list[tuple[np.ndarray, np.ndarray]]
+Split = tuple[np.ndarray, np.ndarray]
+Splits = Sequence[Split]
 
 
 def make_splits(cv: Any, data: TrainingData) -> Splits:
@@ -34,13 +36,11 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
         if cv > max(len(cell), DEFAULT_FOLDS):  # the default does for a handful of rows too
             raise ValueError(f"cv={cv!r}: there are {len(cell)} rows, and a fold needs one; give fewer folds, e.g. 5.")
         if cluster is None:
-            fold = content_folds(data.X, cell, int(cv))
-        else:
-            n_clusters = len(np.unique(cluster))
-            if n_clusters < cv:
-                raise ValueError(f"cv={cv!r}: there are {n_clusters} clusters, and a fold needs one; give fewer folds.")
-            fold = deal_clusters(cluster, cell, np.full(int(cv), 1 / int(cv)))
-        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
+            return ContentSplits(data.X, cell, int(cv))
+        n_clusters = len(np.unique(cluster))
+        if n_clusters < cv:
+            raise ValueError(f"cv={cv!r}: there are {n_clusters} clusters, and a fold needs one; give fewer folds.")
+        return fold_splits(deal_clusters(cluster, cell, np.full(int(cv), 1 / int(cv))))
     place, strata = np.full(n, -1), np.zeros(n, dtype=int)
     place[data.positions], strata[data.positions] = np.arange(len(cell)), cell
     try:
@@ -72,6 +72,32 @@ def make_splits(cv: Any, data: TrainingData) -> Splits:
     return splits
 
 
+class ContentSplits(Sequence[Split]):
+    """The splits of `content_folds`, made when they are first looked at: with a fitted model and many rows nobody does.
+
+    X, strata, n_folds : see `content_folds`.
+    """
+
+    def __init__(self, X: Any, strata: np.ndarray, n_folds: int) -> None:
+        self.X, self.strata, self.n_folds = X, strata, n_folds
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """All of them."""
+        return fold_splits(content_folds(self.X, self.strata, self.n_folds))
+
+    def __len__(self) -> int:
+        return min(self.n_folds, len(self.strata))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.splits[index]
+
+
+def fold_splits(fold: np.ndarray) -> list[Split]:
+    """Return (train, test) positions of each fold; fold : number of each row's, (n,)."""
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
+
+
 def content_folds(X: Any, strata: np.ndarray, n_folds: int) -> np.ndarray:
     """Return fold[row] = (rank of the row by stratum, then by a hash of its content) mod n_folds, (n,).
 
@@ -81,10 +107,10 @@ def content_folds(X: Any, strata: np.ndarray, n_folds: int) -> np.ndarray:
     Copies of a row in one stratum are dealt to different folds. Where X has few distinct rows a copy is another person,
     and a model that had never seen their x would say nothing about them.
     """
-    digests = [hashlib.blake2b(row, digest_size=8).digest() for row in row_bytes(X)]
-    hashes = np.frombuffer(b"".join(digests), dtype="<u8")
-    fold = np.empty(len(hashes), dtype=np.intp)
-    fold[np.lexsort((hashes, strata))] = np.arange(len(hashes)) % n_folds
+    order = np.argsort(row_hashes(X), kind="stable")
+    order = order[np.argsort(strata[order], kind="stable")]
+    fold = np.empty(len(order), dtype=np.intp)
+    fold[order] = np.arange(len(order)) % n_folds
     return fold
 
 

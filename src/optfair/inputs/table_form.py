@@ -106,7 +106,9 @@ class TableForm:
             return X
         frame = polars_frame(X) if layout == "polars" else X
         table = frame
-        for name in frame.columns:
+        for name, dtype in zip(frame.columns.tolist(), frame.dtypes.tolist(), strict=True):
+            if _is_plain_number(dtype, forms[name]):
+                continue  # before pandas makes a column of it, which takes longer than all the rest for one row
             if self.is_closed and forms[name].kind == TEXT and _OBJECT_KINDS.get(value_type(frame[name])) == TEXT:
                 forms[name] = replace(forms[name], has_points=True)
             with suppress(ValueError):  # a text among numbers, say: the model may not even read this column
@@ -188,8 +190,8 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
     """Return a column in the form that it had, or None if it has it already."""
     dtype = column.dtype
     if form.kind == NUMBER and form.dtype != "object":
-        is_plain = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
-        return None if is_plain or str(dtype) == form.dtype else _conform_numbers(column, form.dtype)
+        has_form = _is_plain_number(dtype, form) or str(dtype) == form.dtype
+        return None if has_form else _conform_numbers(column, form.dtype)
     if form.kind == CATEGORY:
         is_category = isinstance(dtype, pd.CategoricalDtype)
         has_form = is_category and _are_texts(dtype.categories) == _are_texts(form.categories)
@@ -213,7 +215,15 @@ def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
     return None if has_form and marked is values else pd.Series(marked, index=column.index, dtype=object)
 
 
+def _is_plain_number(dtype: Any, form: ColumnForm) -> bool:
+    """Tell whether numbers are of a type of NumPy, in a column that was of such a type too."""
+    return form.kind == NUMBER and form.dtype != "object" and isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+
 def _has_points(values: Iterable[Any]) -> bool:
+    if hasattr(values, "unique"):
+        with suppress(TypeError):  # lists among the values, say
+            values = values.unique()  # to look at every text in Python takes longer than the model
     return any(isinstance(value, str) and value.endswith(".0") for value in values)
 
 

@@ -31,8 +31,12 @@ from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.features import check_numbers
 from optfair.inputs.frames import as_frame
 from optfair.inputs.schema import find_schema
+from optfair.posteriors.logistic_stack import LogisticStack
+from optfair.posteriors.preprocessing import count_shared, fitted_steps, transform
 from optfair.utils.checks import ROW_SUM_SLACK
+from optfair.utils.parallel import map_blocks, one_blas_thread, spare_cores
 from optfair.utils.seeds import short_seed
+from optfair.utils.thread_limits import openmp_limit
 
 
 def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
@@ -152,7 +156,8 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
         return DummyClassifier().fit(np.zeros((len(target), 1)), target)
     arguments = {} if weight is None else weight_arguments(estimator, weight)
     # Weights are handed to the steps by name.
-    with config_context(enable_metadata_routing=False), name_the_model(estimator, "fitted to"):
+    by_name = config_context(enable_metadata_routing=False)
+    with model_threads(estimator), by_name, name_the_model(estimator, "fitted to"):
         model = (clone(estimator) if seed is None else with_seeds(estimator, seed)).fit(X, target, **arguments)
     classes = getattr(model, "classes_", None)
     if classes is not None and not np.array_equal(np.sort(classes), np.unique(target)):
@@ -160,6 +165,35 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
             f"estimator: {type(model).__name__} knows other classes than it was fitted to; is a part frozen?"
         )
     return model
+
+
+@contextmanager
+def model_threads(model: Any) -> Iterator[None]:
+    """Hold BLAS to one thread while a model is fitted or asked, and OpenMP of scikit-learn to `spare_cores`.
+
+    What other packages do with OpenMP is their user's affair.
+    """
+    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if not type(final).__module__.startswith("sklearn."):
+        with one_blas_thread:
+            yield
+        return
+    with one_blas_thread, openmp_limit(spare_cores()):
+        yield
+
+
+def is_of_sklearn(estimator: Any) -> bool:
+    """Tell whether all parts are scikit-learn's (or a `TableEncoder`), and none is frozen or has threads of its own.
+
+    Clones of it can be fitted side by side in threads. Nothing is known of others, and clones share what is frozen, on
+    which a Pipeline writes while it is fitted.
+    """
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    parts = [estimator, *(value for value in params.values() if hasattr(value, "fit"))]
+    if any(name.rpartition("__")[2] == "n_jobs" and value not in (None, 1) for name, value in params.items()):
+        return False
+    kinds = [type(part) for part in parts]
+    return FrozenEstimator not in kinds and all(k.__module__.startswith("sklearn.") or k is TableEncoder for k in kinds)
 
 
 @contextmanager
@@ -186,20 +220,27 @@ def probability_function(model: Any, argument: str = "estimator") -> Callable[[A
 def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:
     """Return (n, k) probabilities of a model with ``predict_proba``, or of a plain function of X."""
     function = probability_function(model, argument)
-    with name_the_model(model, "asked about", argument):
-        P = np.asarray(function(X), dtype=np.float64)
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    with model_threads(model), name_the_model(model, "asked about", argument):
+        P = function(X)
+    return check_probabilities(P, X.shape[0] if hasattr(X, "shape") else len(X), argument)
+
+
+def check_probabilities(P: Any, n: int, argument: str = "estimator") -> np.ndarray:
+    """Return the output of a model as (n, k) probabilities that sum to one in every row."""
+    P = np.asarray(P, dtype=np.float64)
     if P.ndim != 2 or len(P) != n:
         raise ValueError(f"{argument}: its probabilities have shape {P.shape}; expected ({n}, n_classes).")
-    total = P.sum(axis=1)
-    bad = ~(np.abs(total - 1) <= ROW_SUM_SLACK) | (P < 0).any(axis=1)
-    if bad.any():
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = P @ np.ones(P.shape[1])  # several times faster than a sum over so few columns
+    is_sound = np.abs(total - 1) <= ROW_SUM_SLACK  # not of NaN and inf
+    if not is_sound.all() or (P.size and P.min() < 0):
+        bad = ~is_sound | (P < 0).any(axis=1)
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{argument}: {int(bad.sum())} rows of its output are not probabilities (row {row} sums to "
             f"{total[row]:.4g}); give one column per class, after a softmax."
         )
-    return P / total[:, None]
+    return np.asarray(P / total[:, None])
 
 
 # -- fitted posteriors ------------------------------------------------------------------------------------
@@ -227,7 +268,10 @@ class ClassModel:
     m: int
 
     def __call__(self, X: Any) -> np.ndarray:
-        P = model_probabilities(self.model, X)
+        return self.place(model_probabilities(self.model, X))
+
+    def place(self, P: np.ndarray) -> np.ndarray:
+        """Return the columns of the model, (n, k), as those of the m classes."""
         if P.shape[1] != len(self.columns):
             raise ValueError(
                 f"estimator: gives {P.shape[1]} columns of probabilities for {len(self.columns)} classes; a model "
@@ -242,34 +286,63 @@ class ClassModel:
 class GroupModels:
     """P(A | X, Y=i) of each class i: a model whose column k is group ``columns[i][k]``.
 
-    None, and the shares of the groups among everybody, where the class had no rows.
+    None, and the shares of the groups among everybody, where the class had no rows. transformer : a fitted Pipeline of
+    what comes before all of the models, or None.
     """
 
     models: tuple[Any, ...]
     columns: tuple[np.ndarray, ...]
     shares: np.ndarray  # (m, A)
+    transformer: Any = None
 
     def __call__(self, X: Any, P: np.ndarray) -> np.ndarray:
-        """Return z, (n, A, m), from P(Y | X), (n, m)."""
-        n, m = P.shape
-        Z = np.zeros((n, self.shares.shape[1], m))
-        for i, (model, columns) in enumerate(zip(self.models, self.columns, strict=True)):
-            if model is None:
-                Z[:, :, i] = P[:, i, None] * self.shares[i]
-            else:
-                Z[:, columns, i] = P[:, i, None] * model_probabilities(model, X, "group_estimator")
-        return Z
+        """Return z, (n, A, m), from P(Y | X), (n, m).   X: as the transformer, if there is one, made it"""
+        (n, m), A = P.shape, self.shares.shape[1]
+        stack, Z = LogisticStack.of(self.models, X), np.empty((n, A * m))
+        probabilities = {
+            i: model_probabilities(model, X, "group_estimator")
+            for i, model in enumerate(self.models)
+            if model is not None and i not in stack.parts
+        }
+
+        def fill(block: slice) -> None:
+            cells = np.zeros((A, m, block.stop - block.start))
+            stacked = stack.columns(X[block]) if stack.parts else {}
+            for i, (model, columns) in enumerate(zip(self.models, self.columns, strict=True)):
+                if model is None:
+                    cells[:, i] = self.shares[i][:, None]
+                else:
+                    cells[columns, i] = stacked[i] if i in stacked else probabilities[i][block].T
+            cells *= P[block].T
+            Z[block] = cells.reshape(A * m, -1).T
+
+        map_blocks(fill, n, 4 * A * m)
+        return Z.reshape(n, A, m)
 
 
 @dataclass(frozen=True, eq=False)
 class FactoredModel:
-    """A model of Y, and models of A in each class."""
+    """A model of Y, and models of A in each class; preprocessing that they have in common runs once."""
 
     classes: ClassModel
     groups: GroupModels
 
     def __call__(self, X: Any) -> np.ndarray:
-        return self.groups(X, self.classes(X))
+        if self.groups.transformer is None:
+            return self.groups(X, self.classes(X))
+        model, steps = self.classes.model, fitted_steps(self.groups.transformer)
+        *own_steps, head = fitted_steps(model)
+        n_shared = count_shared(steps, own_steps) if hasattr(model, "predict_proba") else 0
+        if n_shared:
+            with model_threads(model), name_the_model(model, "asked about"):
+                features = transform(X, steps[:n_shared])
+                output = head.predict_proba(transform(features, own_steps[n_shared:]))
+            P = self.classes.place(check_probabilities(output, X.shape[0] if hasattr(X, "shape") else len(X)))
+        else:
+            features, P = X, self.classes(X)
+        with name_the_model(self.groups.transformer, "asked about", "group_estimator"):
+            features = transform(features, steps[n_shared:])
+        return self.groups(features, P)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ for the people to come. X goes to the models as it is: only rows are selected.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
 from optfair.errors import brief_repr, warn
@@ -31,10 +37,17 @@ from optfair.posteriors.models import (
     default_estimator,
     default_group_estimator,
     fit_model,
+    is_of_sklearn,
+    name_the_model,
     takes_weights,
+    weight_arguments,
+    with_seeds,
 )
+from optfair.posteriors.preprocessing import BLIND_TO_Y, count_leading
 from optfair.utils.checks import check_choice
+from optfair.utils.parallel import cores, n_threads
 
+COPIED_NUMBERS = 125_000_000  # of X, a gigabyte, that folds side by side may copy at once where nobody asked for it
 POSTERIORS = ("auto", "joint", "factored")
 PosteriorModel = Callable[[Any], np.ndarray]
 
@@ -52,7 +65,9 @@ class PosteriorRecipe:
     """How z is learned from rows with X, group codes a (n,), class codes y (n,) and weights.
 
     kind : "joint", "factored" or "given". fixed : a fitted ClassModel that is never refitted, or None.
-    shape : (A, m). seed : of the models' parts that have none, or None.
+    shape : (A, m). seed : of the models' parts that have none, or None. shared_steps : how many of the first steps of
+    the group_estimator all classes have in common. Where it is the estimator itself, steps that learn nothing from y
+    are those of the fitted model of Y.
     """
 
     kind: str
@@ -61,6 +76,7 @@ class PosteriorRecipe:
     fixed: ClassModel | None
     shape: tuple[int, int]
     seed: int | None = None
+    shared_steps: int = 0
 
     @property
     def unweighted(self) -> tuple[str, ...]:
@@ -68,6 +84,14 @@ class PosteriorRecipe:
         models = [self.estimator, self.group_estimator if self.kind == "factored" else None]
         names = {type(model).__name__ for model in models if model is not None and not takes_weights(model)}
         return tuple(sorted(names))
+
+    @property
+    def is_of_sklearn(self) -> bool:
+        """Tell whether threads may fit and ask all models side by side; a fitted one is only asked."""
+        fixed = None if self.fixed is None else self.fixed.model
+        fixed = fixed.estimator if isinstance(fixed, FrozenEstimator) else fixed
+        models = self.estimator, self.group_estimator if self.kind == "factored" else None, fixed
+        return all(model is None or is_of_sklearn(model) for model in models)
 
     def fit(self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> PosteriorModel:
         """Fit the models; return X -> z."""
@@ -82,11 +106,14 @@ class PosteriorRecipe:
             classes = ClassModel(model, labels[np.asarray(model.classes_, dtype=int)], m)
         if self.kind == "given":
             return GivenGroupModel(classes, A)
-        return FactoredModel(classes, self._fit_groups(X, a, y, weight))
+        return FactoredModel(classes, self._fit_groups(X, a, y, weight, classes.model))
 
-    def _fit_groups(self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> GroupModels:
-        """Fit a model of the group in each class."""
+    def _fit_groups(
+        self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None, class_model: Any
+    ) -> GroupModels:
+        """Fit a model of the group in each class, behind preprocessing that all of them have in common, if any."""
         A, m = self.shape
+        transformer, X, estimator = self._preprocess(X, weight, class_model)
         models, columns, shares = [], [], np.empty((m, A))
         for i in range(m):
             rows = np.flatnonzero(y == i)
@@ -94,10 +121,34 @@ class PosteriorRecipe:
             shares[i] = np.bincount(a[rows], w, A) if len(rows) else np.bincount(a, weight, A)
             shares[i] /= shares[i].sum()
             groups, codes = np.unique(a[rows], return_inverse=True)
-            model = fit_model(self.group_estimator, take_rows(X, rows), codes, w, self.seed) if len(rows) else None
+            model = fit_model(estimator, take_rows(X, rows), codes, w, self.seed) if len(rows) else None
             models.append(model)
             columns.append(groups if model is None else groups[np.asarray(model.classes_, dtype=int)])
-        return GroupModels(tuple(models), tuple(columns), shares)
+        return GroupModels(tuple(models), tuple(columns), shares, transformer)
+
+    def _preprocess(self, X: Any, weight: np.ndarray | None, class_model: Any) -> tuple[Any, Any, Any]:
+        """Return preprocessing that all classes have in common, fitted, what it makes of X, and what comes behind it.
+
+        None, X and the whole group_estimator where there is none.
+        """
+        estimator, n_shared, transformer, features = self.group_estimator, self.shared_steps, None, X
+        if estimator is self.estimator and isinstance(class_model, Pipeline):
+            n_shared = count_leading(estimator, *BLIND_TO_Y)
+            if n_shared:
+                transformer = class_model[:n_shared]
+                features = transformer.transform(X)
+        elif n_shared:
+            transformer, features = _fit_transformer(estimator[:n_shared], X, weight, self.seed)
+        rest = estimator[n_shared:] if n_shared else [estimator]
+        return transformer, features, rest if len(rest) > 1 else rest[0]
+
+
+def _fit_transformer(transformer: Pipeline, X: Any, weight: np.ndarray | None, seed: int | None) -> tuple[Any, Any]:
+    """Fit a clone of preprocessing, with weights where it takes them; return it and what it makes of X."""
+    arguments = {} if weight is None else weight_arguments(transformer, weight)
+    with config_context(enable_metadata_routing=False), name_the_model(transformer, "fitted to", "group_estimator"):
+        transformer = clone(transformer) if seed is None else with_seeds(transformer, seed)
+        return transformer, transformer.fit_transform(X, **arguments)
 
 
 def make_recipe(
@@ -127,7 +178,11 @@ def make_recipe(
         fixed = ClassModel(estimator, np.arange(shape[1]), shape[1])
         if group_estimator is None and not holds_group:
             group_estimator = default_group_estimator(estimator, data.X)
-        recipe = PosteriorRecipe("given" if holds_group else "factored", None, group_estimator, fixed, shape, seed)
+            n_shared = len(group_estimator) - 1
+        else:
+            n_shared = count_leading(group_estimator, FrozenEstimator)
+        kind = "given" if holds_group else "factored"
+        recipe = PosteriorRecipe(kind, None, group_estimator, fixed, shape, seed, n_shared)
     else:
         estimator = default_estimator(data.X) if estimator is None else estimator
         if not hasattr(estimator, "fit") or isinstance(estimator, type):
@@ -135,8 +190,11 @@ def make_recipe(
                 f"estimator={brief_repr(estimator)}: must be a classifier, or a function that gives probabilities."
             )
         group_estimator = estimator if group_estimator is None else group_estimator
+        # "auto" is joint for networks too: factored ones take twice the seconds and are no more accurate at equal
+        # violation (`python -m experiments.timings posterior`; "Joint or factored" in docs/guide.md).
         kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
-        recipe = PosteriorRecipe(kind, estimator, group_estimator, None, shape, seed)
+        n_frozen = count_leading(group_estimator, FrozenEstimator)
+        recipe = PosteriorRecipe(kind, estimator, group_estimator, None, shape, seed, n_frozen)
     models = [recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None]
     for model, argument in zip(models, ("estimator", "group_estimator"), strict=True):
         check_estimator(model, argument if model is not recipe.estimator else "estimator")
@@ -221,12 +279,37 @@ def out_of_fold(
         model = recipe.fit(data.X, data.a, data.y, data.weight)
         return model(data.X), model
     all_rows = np.arange(n)
-    jobs = (delayed(_fit_and_predict)(recipe, data, train, test) for train, test in [*splits, (all_rows, None)])
-    *folds, model = Parallel(n_jobs=n_jobs)(jobs)
+    folds = [*splits, (all_rows, None)]
+    n_jobs, kind = _workers(recipe, data, len(folds), n_jobs)
+    fit = _fit_and_predict if n_jobs == 1 else _fit_on_one_core
+    jobs = (delayed(fit)(recipe, data, train, test) for train, test in folds)
+    *rows_of, model = Parallel(n_jobs=n_jobs, prefer=kind)(jobs)
     Z = np.empty((n, *recipe.shape))
-    for (_, test), rows in zip(splits, folds, strict=True):
+    for (_, test), rows in zip(splits, rows_of, strict=True):
         Z[test] = rows
     return Z, model
+
+
+def _workers(recipe: PosteriorRecipe, data: TrainingData, n_fits: int, n_jobs: int | None) -> tuple[int, str]:
+    """Return how many models are fitted side by side, and whether that is in "threads" or in "processes".
+
+    In threads where models are scikit-learn's, which needs no start and no copies: two threads took 0.51 (boosting),
+    0.52 (forest) and 0.66 to 0.83 (logistic) of the time of one. Others may share a state or have threads of their own:
+    they have processes, and these only where they are asked for.
+    """
+    is_of_sklearn = recipe.is_of_sklearn
+    kind = "threads" if is_of_sklearn else "processes"
+    if n_jobs is not None:
+        return min(n_threads(n_jobs), n_fits), kind
+    if not is_of_sklearn:
+        return effective_n_jobs(None), kind
+    size = math.prod(getattr(data.X, "shape", ())) if not sparse.issparse(data.X) else data.X.nnz
+    return max(1, min(n_threads(None), n_fits, COPIED_NUMBERS // max(size, 1))), kind
+
+
+def _fit_on_one_core(*arguments: Any) -> Any:
+    with cores(1):
+        return _fit_and_predict(*arguments)
 
 
 def _fit_and_predict(recipe: PosteriorRecipe, data: TrainingData, train: np.ndarray, test: np.ndarray | None) -> Any:

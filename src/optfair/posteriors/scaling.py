@@ -1,6 +1,6 @@
 """Scale probabilities by the labels of rows: what calibration fits, once for each factor of z.
 
-    Scaling         softmax(log z · B + b)                                        z: (k,)
+    Scaling         softmax(log z · B + b)              z: (k,)   B: any (k, k), or, of very many cells, diagonal
     AwareScaling    softmax(log P(Y | x, a) · B + log P(Y | x) · C + b + b_a)     groups share B, C and b
 
 Fitted by `multinomial`, with a ridge that draws B towards the identity and C and b_a towards zero, which is no
@@ -34,13 +34,25 @@ class Scaling:
 
     def __call__(self, Z: np.ndarray) -> np.ndarray:
         """Return ẑ of rows (n, p), in their dtype."""
-        out = np.zeros_like(Z)
+        out = np.empty_like(Z)
 
         def fill(block: slice) -> None:
-            scores = self.slopes.T @ _logs(Z[block], self.cells).T + self.intercepts[:, None]
-            out[block, self.cells] = special.softmax(scores, axis=0).T
+            out[block] = self.columns(Z[block]).T
 
         map_blocks(fill, len(Z), 4 * self.p)
+        return out
+
+    def columns(self, Z: np.ndarray) -> np.ndarray:
+        """Return ẑ of some rows (n, p) cell by cell, (p, n): operations on few cells of many rows are fast."""
+        scores = self.slopes.T @ _logs(Z, self.cells).T
+        scores += self.intercepts[:, None]
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+        if len(self.cells) == self.p:
+            return scores
+        out = np.zeros((self.p, len(Z)))
+        out[self.cells] = scores
         return out
 
 
@@ -67,11 +79,29 @@ def identity_scaling(k: int) -> Scaling:
 
 
 def fit_scaling(
-    Z: np.ndarray, cell: np.ndarray, weight: np.ndarray | None = None, ridge: float = RIDGE, seed: int = 0
+    Z: np.ndarray,
+    cell: np.ndarray,
+    weight: np.ndarray | None = None,
+    ridge: float = RIDGE,
+    seed: int = 0,
+    start: Scaling | None = None,
+    *,
+    diagonal: bool = False,
 ) -> Scaling:
-    """Fit (B, b) to rows Z (n, p) and the observed cell of each row, (n,) integers."""
-    cells, theta = fit_multinomial(lambda rows, cells: _logs(Z[rows], cells), cell, Z.shape[1], weight, ridge, seed)
-    return Scaling(theta[:, 1:].T, theta[:, 0], cells, Z.shape[1])
+    """Fit (B, b) to rows Z (n, p) and the observed cell of each row, (n,) integers.
+
+    start : a scaling of nearly the same rows; the search begins there and is shorter. diagonal : so is B.
+    """
+    origin = None
+    if start is not None:
+        slopes = np.diag(start.slopes)[:, None] if diagonal else start.slopes.T
+        origin = start.cells, np.column_stack([start.intercepts, slopes])
+
+    def features(rows: np.ndarray | slice, cells: np.ndarray) -> np.ndarray:
+        return _logs(Z[rows], cells)
+
+    cells, theta = fit_multinomial(features, cell, Z.shape[1], weight, ridge, seed, origin, diagonal=diagonal)
+    return Scaling(np.diag(theta[:, 1]) if diagonal else theta[:, 1:].T, theta[:, 0], cells, Z.shape[1])
 
 
 def fit_aware_scaling(
@@ -95,4 +125,6 @@ def fit_aware_scaling(
 
 
 def _logs(Z: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(Z[:, cells].astype(np.float64), CLIP))
+    columns = Z if len(cells) == Z.shape[1] else Z[:, cells]  # sorted, so that all of them are Z itself
+    logs = np.maximum(columns, CLIP, dtype=np.float64)
+    return np.asarray(np.log(logs, out=logs))
