@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CORE := .venv-core/bin
-# A process per core; threads of BLAS on top of that would only wait for each other.
+# A process per core; threads of torch and LightGBM on top of that would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-core check format experiments timings clean
+.PHONY: help venv demo test test-slow test-core check format experiments timings bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -34,13 +34,13 @@ demo: .venv/.ready  ## the main job on data that come with the package; pictures
 	$(BIN)/optfair demo -o optfair-demo
 
 test: .venv/.installed  ## run the tests with every extra; minutes
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto -m "not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not slow"
 
 test-slow: .venv/.installed  ## run what must be slow: simulations of coverage, killed runs, smoke runs of experiments
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto -m slow
+	$(BIN)/python -m pytest -q -n auto -m slow
 
 test-core: .venv-core/.installed  ## run the quick tests with the core dependencies only
-	$(ONE_THREAD) $(CORE)/python -m pytest -q -n auto -m "not slow"
+	$(CORE)/python -m pytest -q -n auto -m "not slow"
 
 check: .venv/.installed  ## lint, check the format and the types
 	$(BIN)/ruff check .
@@ -57,6 +57,9 @@ experiments: .venv/.installed  ## run what is missing of the experiments and wri
 timings: .venv/.installed  ## measure seconds: all timings, or one, as in make timings NAME=solver
 	$(BIN)/python -m experiments.timings $(NAME)
 
+bench: .venv/.installed  ## compare speed with the previous release and other libraries, and write docs/speed.md; an hour
+	$(BIN)/python -m experiments.bench $(ARGS)
+
 clean:  ## remove the environments, the caches and the build products
-	rm -rf .venv .venv-core optfair-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-core .bench optfair-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

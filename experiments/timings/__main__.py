@@ -12,12 +12,15 @@ SUCCESS, COULD_NOT_RUN, BAD_INPUT = 0, 1, 2
 EXIT_CODES = "exit codes: 0 success; 1 a timing could not run, for want of data or packages; 2 bad input."
 NAMES = {
     "solver": "optfair.solve beside HiGHS and the paper's proximal gradient (ACS needs $OPTFAIR_DATA; minutes)",
+    "prediction": "predictions beside those of the base model, and commands that should be quick (a minute)",
     "baselines": "FairProjection and LinearPost beside their authors' solvers (minutes)",
     "adult_post": "OptFairPost beside the released code on Adult (minutes)",
     "adult_in": "OptFairIn beside the released schedule on Adult (minutes)",
     "warm_start": "rounds that OptFairIn saves by starting from post-processing (needs $OPTFAIR_DATA; an hour)",
     "closed": "what recalibration does to a fitted model beside fairness (needs $OPTFAIR_DATA; minutes)",
     "aware": "rules that know the group beside blind ones, on new people (needs $OPTFAIR_DATA; minutes)",
+    "posterior": "joint beside factored posteriors, on new people (needs $OPTFAIR_DATA; a quarter of an hour)",
+    "busy": "what OptFairPost.fit costs on idle and on busy cores, by number of threads (minutes)",
     "images": "OptFairIn with a ResNet on 10,000 images of CelebA (needs $OPTFAIR_DATA; minutes)",
 }
 
@@ -32,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="of the list above")
-    small = "try the scripts: less data (solver, baselines, warm_start, closed, aware), one seed (adult_*), one epoch"
+    small = "try the scripts: less data, one seed (adult_*), one epoch (images)"
     parser.add_argument("--small", action="store_true", help=small)
-    repeat = "solver and baselines take the best of so many calls (default: %(default)s)"
+    repeat = "solver, prediction and baselines take the best of so many calls, busy the median (default: %(default)s)"
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help=repeat)
     arguments = parser.parse_args(argv)
     for name in arguments.names:

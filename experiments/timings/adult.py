@@ -18,10 +18,12 @@ SEEDS = (1, 2, 3)
 NEAR = 0.003  # a violation that is larger by at most so much counts as reached
 
 
-def arrays(source: str, seed: int, split: str = "authors", rows: int | None = None) -> tuple[SplitData, SplitData]:
-    """Return (training, test) part of a data set, X as doubles."""
+def arrays(
+    source: str, seed: int, split: str = "authors", rows: int | None = None, **options: Any
+) -> tuple[SplitData, SplitData]:
+    """Return (training, test) part of a data set, X as doubles. options : of `load`."""
     plan = DataPlan(source, source, (seed,), sources=[{"name": source}], split=split, rows=rows, arrays=True)
-    parts = load_split(plan, Run(source, source, "", "dp", None, seed, rows=rows), Path())
+    parts = load_split(plan, Run(source, source, "", "dp", None, seed, rows=rows, load_arguments=options), Path())
     return parts.train, parts.test
 
 
