@@ -12,13 +12,19 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from optfair.errors import need_extra
 
 CALLER = "python -m experiments"
-PACKAGES = {"logistic": "sklearn", "boosted": "lightgbm"}  # of models by their names; networks are of torch
+PACKAGES = {
+    "logistic": "sklearn",
+    "naive": "sklearn",
+    "boosted": "lightgbm",
+}  # of models by their names; networks are of torch
+NAIVE_SMOOTHING = 1e-3  # of the largest variance: columns of zeros and ones may be constant in a class
 MAX_MODELS = 256  # in memory; a factored posterior of 16 classes has 17 in each fold
 
 
@@ -28,13 +34,15 @@ def need_package(settings: Mapping[str, Any]) -> ModuleType:
 
 
 def base_model(settings: Mapping[str, Any], seed: int | None, *, images: bool = False) -> Any:
-    """Return the model of a run: a network by its settings, or "logistic" or "boosted" by their names.
+    """Return the model of a run: a network by its settings, or "logistic", "naive" or "boosted" by their names.
 
     Features are standardised for networks and logistic regression; images are normalised already.
     """
     name, package = settings.get("estimator"), need_package(settings)
     if name == "logistic":
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    if name == "naive":
+        return GaussianNB(var_smoothing=NAIVE_SMOOTHING)
     if name == "boosted":
         return package.LGBMClassifier(n_estimators=60, num_leaves=15, learning_rate=0.1, n_jobs=2, verbose=-1)
     from optfair.nn import TorchClassifier

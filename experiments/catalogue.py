@@ -25,6 +25,7 @@ EXPERIMENTS = (
     "installed",
     "labels",
     "tightening",
+    "scaling",
     "networks",
 )
 PAGES = ("results", "baselines", "calibration", "inprocessing")  # in the order in which they are written

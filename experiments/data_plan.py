@@ -24,7 +24,8 @@ class DataPlan:
     split : "authors" (that of the paper's code) or "random". rows : a random sample of so many. arrays : X is an array
     of doubles instead of a table of singles. expected : score the probabilities instead of predictions.
     installed : methods have the options of their classes, not those of methods.toml. crossed : further attributes of
-    the groups, by their names, and the columns of X that they are made of.
+    the groups, by their names, and the columns of X that they are made of. train_share : of the rows, instead of the
+    paper's.
     """
 
     name: str
@@ -44,6 +45,7 @@ class DataPlan:
     expected: bool = False
     installed: bool = False
     crossed: Mapping[str, str] | None = None
+    train_share: float | None = None
 
     def load_arguments(self, source: str) -> dict[str, Any]:
         """Return the arguments of the function that loads this source, without its name."""

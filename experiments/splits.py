@@ -53,7 +53,7 @@ def load_split(plan: DataPlan, run: Run, cache: Path) -> TrainTestSplit:
         return _synthetic_split(plan, run)
     sample = None if run.rows is None else (run.rows, run.seed if plan.rows else 0)
     X, y, group, stand_in = _load(json.dumps(_load_request(plan, run)), sample)
-    train, test = _parts(_order(plan, run.seed, len(y)), TRAIN_SHARE, run.part)
+    train, test = _parts(_order(plan, run.seed, len(y)), plan.train_share or TRAIN_SHARE, run.part)
     if plan.features_of:
         X = frozen_features(run, X, y, train, cache)
     table, X = X, _as_arrays(X) if plan.arrays else X

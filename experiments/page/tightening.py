@@ -60,17 +60,23 @@ def path_frame(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def _areas(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -> Table:
-    """Return the mean accuracy over all violations up to that of the model, minus the one without labels, in points."""
+def area_changes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return mean accuracies over all violations up to that of the model, minus those without labels, in points.
+
+    A row for data, seed and question, a column for each use.
+    """
     limits = frame[(frame["use"] == START) & (frame["tolerance"] == 1)].set_index(KEYS)["violation"]
     areas: dict[tuple[Any, ...], float] = {}
     for key, part in frame.groupby([*KEYS, "use"], sort=False):
         points = list(zip(part["violation"], part["accuracy"], strict=True))
         areas[key] = 100 * area(points, float(limits[key[:3]]), float(part["constant"].iloc[0]))
     series = pd.Series(areas).rename_axis([*KEYS, "use"]).unstack("use")
-    changes = series.sub(series[START], axis=0)
+    return series.sub(series[START], axis=0)
+
+
+def _areas(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -> Table:
     rows = []
-    for data, part in changes.groupby(level="data", sort=False):
+    for data, part in area_changes(frame).groupby(level="data", sort=False):
         by_seed = part.groupby(level="seed").mean()
         rows.append([str(data), *(number(_mean(by_seed[use]), 2, sign=True) for use in uses if use != START)])
     heads = ["data", *(NAMES.get(use, use) for use in uses if use != START)]

@@ -21,6 +21,7 @@ from experiments.page.page import Page, Section
 from experiments.page.paper import ablation, randomised, scalability
 from experiments.page.provenance import data_table, hours_table, tuning_tables, warnings_table
 from experiments.page.results import Results
+from experiments.page.scaling import scaling
 from experiments.page.tables import Figure
 from experiments.page.tightening import tightening
 from experiments.plan import TUNING_CRITERIA, TUNING_PLACES, Plan
@@ -38,6 +39,7 @@ SECTIONS: dict[str, Section] = {
     "installed": installed,
     "labels": labels,
     "tightening": tightening,
+    "scaling": scaling,
     "networks": networks,
 }
 

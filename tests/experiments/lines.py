@@ -56,6 +56,7 @@ def plausible_line(run: Run) -> Line:
         line["path"] = {
             view: [[t, 0.6 + 0.1 * t, 0.02 + 0.2 * t] for t in (1.0, *path["tolerances"])] for view in views
         }
+        line["floors"] = {view: 0.05 for view in views}
     if run.method in ("ERM", "Posterior"):
         line["small_cells"] = [["a", "b", 7]]
     return line

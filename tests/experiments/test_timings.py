@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from experiments.timings import busy
 from experiments.timings.__main__ import NAMES, main
 from experiments.timings.clock import one_thread, synthetic_posteriors
 from optfair.errors import DataFileError
@@ -125,3 +126,18 @@ def test_torch_has_one_thread_too_and_then_as_many_as_before():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_spinning_processes_end_with_what_they_were_started_for(monkeypatch):
+    processes, start = [], busy.subprocess.Popen
+    monkeypatch.setattr(busy.subprocess, "Popen", lambda *args: processes.append(start(*args)) or processes[-1])
+    with pytest.raises(ZeroDivisionError), busy.spinning(2):
+        assert [process.poll() for process in processes] == [None, None]
+        raise ZeroDivisionError
+    assert None not in [process.poll() for process in processes]
+
+
+def test_fits_are_timed_in_turn():
+    calls = []
+    seconds = busy.in_turn({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
+    assert calls == ["a", "b", "a", "b"] and set(seconds) == {"a", "b"}
