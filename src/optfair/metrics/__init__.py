@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from optfair.metrics.bounds import ViolationBound
 from optfair.metrics.confusion import GroupConfusion, group_confusion
 from optfair.metrics.constraint_table import constraint_table
 from optfair.metrics.intervals import ViolationInterval
-from optfair.metrics.measures import gaps, group_rates, noise_floor, violation, violation_interval
+from optfair.metrics.measures import gaps, group_rates, noise_floor, violation, violation_bound, violation_interval
 
 if TYPE_CHECKING:
     from optfair.metrics.scoring import ViolationScorer
 
 __all__ = [
     "GroupConfusion",
+    "ViolationBound",
     "ViolationInterval",
     "ViolationScorer",
     "constraint_table",
@@ -20,6 +22,7 @@ __all__ = [
     "group_rates",
     "noise_floor",
     "violation",
+    "violation_bound",
     "violation_interval",
 ]
 

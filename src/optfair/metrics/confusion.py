@@ -11,6 +11,7 @@ import pandas as pd
 
 from optfair.constraints import RowSet
 from optfair.errors import warn_empty
+from optfair.metrics.bounds import ViolationBound, largest_bound
 from optfair.metrics.counts import ConfusionCounts, count_rows, object_column
 from optfair.metrics.gaps import gap_rows, gap_table, largest_gap, rate_table
 from optfair.metrics.intervals import ViolationInterval, fair_quantile, simultaneous_interval
@@ -36,6 +37,10 @@ class GroupConfusion(ConfusionCounts):
         Whether predictions are unweighted labels, whose counts are multinomial.
     second_moment : ndarray of shape (n_groups, n_classes, n_classes) or (n_groups, n_classes, n_classes, n_classes)
         Second moments of the predictions: a diagonal for labels, matrices for probabilities.
+    equal_weights : bool
+        Whether every row weighs the same and is another person.
+    labelled : bool
+        Whether true classes are known; if not, everybody is counted under the first.
 
     Examples
     --------
@@ -198,6 +203,32 @@ class GroupConfusion(ConfusionCounts):
         rows, replicates = self._split(criterion, question)
         return simultaneous_interval(self, rows, **replicates)
 
+    def violation_bound(self, criterion: Any = "dp", *, level: float = 0.95, **question: Any) -> ViolationBound:
+        """Bound the violation in the population, for a rule that was not fitted on these people.
+
+        Parameters
+        ----------
+        criterion : str, Constraint, or list of these, default "dp"
+            What is compared; see `optfair.metrics.violation`.
+        level : float, default 0.95
+            Probability of the bound.
+        **question
+            ``reference``, ``outcomes``, ``attributes`` as in `optfair.metrics.violation`.
+
+        Returns
+        -------
+        ViolationBound
+            The bound, and one-sided limits of every gap.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> confusion.violation_bound("dp").bound < confusion.violation_interval("dp").upper
+        True
+        """
+        return largest_bound(self, self._rows(criterion, question), level)
+
     def _rows(self, criterion: Any, question: dict[str, Any]) -> RowSet:
         """Return the rows of a question; those nobody is in are named in a warning."""
         rows = gap_rows(self, criterion, **question)
@@ -220,13 +251,14 @@ def group_confusion(
     classes: Iterable[Hashable] | None = None,
     groups: Iterable[Hashable] | None = None,
     missing: str = "error",
+    cluster: Any = None,
 ) -> GroupConfusion:
     """Count labelled data once, for all questions about it.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True classes.
+    y_true : array-like of shape (n,) or None
+        True classes; None where they are unknown, which is enough for questions about "dp" and selection rates.
     prediction : array-like of shape (n,) or (n, n_classes)
         Predicted classes, or probabilities of a randomised rule with columns in the order of ``classes``.
     sensitive_features : array-like of shape (n,) or (n, n_attributes)
@@ -239,6 +271,9 @@ def group_confusion(
         Order of the groups; may hold groups that have no rows here.
     missing : {"error", "group"}, default "error"
         What rows without a group are: an error, or a group of their own, named "(missing)".
+    cluster : array-like of shape (n,), optional
+        The person of each row, where some have several. All uncertainty then is as if the rows of a person were one,
+        with their weights together: never too little, however alike they are.
 
     Returns
     -------
@@ -252,5 +287,5 @@ def group_confusion(
     >>> confusion.tensor.sum(axis=(1, 2)).tolist()
     [0.5, 0.5]
     """
-    counts = count_rows(y_true, prediction, sensitive_features, sample_weight, classes, groups, missing)
+    counts = count_rows(y_true, prediction, sensitive_features, sample_weight, classes, groups, missing, cluster)
     return GroupConfusion(**{field.name: getattr(counts, field.name) for field in fields(counts)})

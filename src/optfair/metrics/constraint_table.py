@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from optfair.constraints import AnyConstraint, Rows, RowSet, as_constraints, compile_rows
+from optfair.constraints import AnyConstraint, Rows, as_constraints, compile_rows
 from optfair.constraints.rows import ROUNDING
 from optfair.errors import warn_empty
 from optfair.metrics.counts import ConfusionCounts
-from optfair.metrics.gaps import gap_table
-from optfair.metrics.influence import as_rates
+from optfair.metrics.gaps import check_labelled, gap_table
+from optfair.metrics.influence import as_rates, rate_limits
 from optfair.metrics.intervals import check_replicates, margins
 
 
@@ -88,13 +88,14 @@ def measure_constraints(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the table of `constraint_table`, and the names of the rows whose cells are empty."""
     check_replicates(level, n_replicates)
+    check_labelled(counts, constraints)
     compiled = compile_rows(constraints, counts.groups, counts.classes, counts.prior)
     rows = as_rates(compiled)
     table = gap_table(counts, rows)
     value, n = (table[column].to_numpy() for column in ("value", "n"))
     is_users = np.array([isinstance(constraints[source], Rows) for source in rows.source])
     width = margins(counts, rows, level, n_replicates, random_state).width
-    least, most = _limits(rows)
+    least, most = rate_limits(rows)
     outside = np.maximum(value - rows.upper, rows.lower - value)
     table = rows.table.assign(
         value=value,
@@ -114,10 +115,3 @@ def _people_in(user_rows: sparse.csr_array, n_people: np.ndarray) -> np.ndarray:
     m = n_people.shape[1]
     cells = sparse.kron(sparse.eye_array(n_people.size), np.ones((m, 1)))
     return ((abs(user_rows) @ cells) > 0) @ n_people.ravel()
-
-
-def _limits(rows: RowSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return what no rule can be below or above: a rate is a mean of the entries of its row of hits."""
-    bottom, top = (getattr(rows.hits, side)(axis=1).toarray().ravel() for side in ("min", "max"))
-    positive, negative = rows.combination.maximum(0), rows.combination.minimum(0)
-    return positive @ bottom + negative @ top, positive @ top + negative @ bottom

@@ -5,12 +5,16 @@
 
 h_n is the one-hot prediction or the row of probabilities. Everything else in this package is computed from
 these two, so that the rows are read once however many questions follow.
+
+Where several rows are of one person, w_n² is w_n times the weight of all rows of that person: by Cauchy–Schwarz,
+(Σ_n w_n b_n)² ≤ (Σ_n w_n) Σ_n w_n b_n² over the rows of a person, so that no variance is below the true one, however
+alike these rows are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ import pandas as pd
 
 from optfair.errors import brief_names, brief_repr
 from optfair.inputs.alignment import check_same_rows
+from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.labels import (
     check_weights,
     encode_classes,
@@ -38,6 +43,8 @@ class ConfusionCounts:
     n_people : (A, m), rows of positive weight per group and true class.
     hard : True for unweighted labels (their counts are multinomial).
     second_moment : (A, m, m) for labels (a diagonal), (A, m, m, m) for probabilities.
+    equal_weights : every row weighs the same and is another person. labelled : False where true classes are unknown:
+    everybody is then counted under the first.
     """
 
     tensor: np.ndarray
@@ -46,6 +53,8 @@ class ConfusionCounts:
     n_people: np.ndarray
     hard: bool
     second_moment: np.ndarray
+    equal_weights: bool = True
+    labelled: bool = True
 
     @property
     def prior(self) -> np.ndarray:
@@ -59,6 +68,13 @@ class ConfusionCounts:
             return self.second_moment
         return self.second_moment[..., None] * np.eye(len(self.classes))
 
+    def effective_people(self, conditions: Any) -> np.ndarray:
+        """Return the people in sets of cells, (L,): (Σw)²/Σw² where weights differ.   conditions: (L, A·m) of 0, 1"""
+        if self.equal_weights:
+            return np.asarray(conditions @ self.n_people.ravel(), dtype=float)
+        squares = self.second_moment.sum(axis=tuple(range(2, self.second_moment.ndim)))
+        return _ratio(np.square(conditions @ self.prior.ravel()), conditions @ squares.ravel())
+
 
 def count_rows(
     y_true: Any,
@@ -68,6 +84,7 @@ def count_rows(
     classes: Iterable[Hashable] | None = None,
     groups: Iterable[Hashable] | None = None,
     missing: str = "error",
+    cluster: Any = None,
 ) -> ConfusionCounts:
     """Read and count labelled rows; see `optfair.metrics.group_confusion`."""
     n = check_same_rows(
@@ -75,21 +92,37 @@ def count_rows(
         prediction=prediction,
         sensitive_features=sensitive_features,
         sample_weight=sample_weight,
+        cluster=cluster,
     )
     group, group_names = encode_groups(sensitive_features, n, missing=missing)
     if groups is not None:
         index = name_index(groups, "groups")
         group, group_names = recode(group, list(group_names), index, "sensitive_features", "groups="), index
+    weights, people = check_weights(sample_weight, n), encode_clusters(cluster, n)
+    if y_true is None:
+        label, probabilities, names = read_prediction(prediction, _class_names(prediction, classes), fixed=True)
+        h = label if probabilities is None else probabilities
+        counts = count_codes(group, np.zeros(n, dtype=int), h, weights, group_names, names, people)
+        return replace(counts, labelled=False)
     true, true_names = encode_classes(y_true, classes)
     if classes is None and (types := several_types(true_names)):
         raise ValueError(
             f"y_true: holds labels of several types, {types}, without an order; use one, or give classes=."
         )
-    weights = check_weights(sample_weight, n)
     label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
     if len(names) != len(true_names) or list(names) != list(true_names):
         true = recode(true, list(true_names), names, "y_true", "classes=")
-    return count_codes(group, true, label if probabilities is None else probabilities, weights, group_names, names)
+    h = label if probabilities is None else probabilities
+    return count_codes(group, true, h, weights, group_names, names, people)
+
+
+def _class_names(prediction: Any, classes: Iterable[Hashable] | None) -> pd.Index:
+    """Return the classes of predictions whose true classes are unknown."""
+    if classes is not None:
+        return name_index(classes, "classes")
+    if np.ndim(prediction) == 2:
+        raise ValueError("classes: missing; without y_true, name the classes that the columns of prediction stand for.")
+    return encode_classes(prediction, name="prediction")[1]
 
 
 def count_codes(
@@ -99,10 +132,11 @@ def count_codes(
     weights: np.ndarray | None,
     groups: pd.Index,
     classes: pd.Index,
+    cluster: np.ndarray | None = None,
 ) -> ConfusionCounts:
     """Count rows by the codes of their group and true class, (n,) each.
 
-    prediction : codes, (n,), or probabilities that sum to one, (n, m).
+    prediction : codes, (n,), or probabilities that sum to one, (n, m). cluster : codes of people, (n,), or None.
     """
     if prediction.ndim == 2 and np.isin(prediction, (0.0, 1.0)).all():
         prediction = prediction.argmax(axis=1)  # one-hot rows are labels
@@ -113,19 +147,24 @@ def count_codes(
     weighted_cells = cell if weights is None else cell[weights > 0]
     # Powers of two change no digit of the shares, and the squares of very large or small weights stay finite.
     w = np.ones(len(cell)) if weights is None else np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-    labels = prediction.ndim == 1
+    labels, total = prediction.ndim == 1, w.sum()
+    if cluster is not None:
+        of_person = np.bincount(cluster, w)[cluster]
+        cluster = None if np.array_equal(of_person, w) else cluster  # one row each
+    squares = w * w if cluster is None else w * of_person
     if labels:
-        first, second = (np.bincount(cell * m + prediction, x, A * m * m) for x in (w, w * w))
+        first, second = (np.bincount(cell * m + prediction, x, A * m * m) for x in (w, squares))
     else:
-        first, second = _soft_moments(cell, prediction, w, A * m)
-    total = w.sum()
+        first, second = _soft_moments(cell, prediction, w, squares, A * m)
+    equal_weights = weights is None and cluster is None
     return ConfusionCounts(
         tensor=first.reshape(A, m, m) / total,
         groups=groups,
         classes=classes,
         n_people=np.bincount(weighted_cells, minlength=A * m).reshape(A, m),
-        hard=labels and weights is None,
+        hard=labels and equal_weights,
         second_moment=second.reshape((A, m, m) if labels else (A, m, m, m)) / total**2,
+        equal_weights=equal_weights,
     )
 
 
@@ -179,7 +218,9 @@ def _check_probabilities(prediction: Any, classes: pd.Index) -> np.ndarray:
     return h / total[:, None]
 
 
-def _soft_moments(cell: np.ndarray, h: np.ndarray, w: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
+def _soft_moments(
+    cell: np.ndarray, h: np.ndarray, w: np.ndarray, squares: np.ndarray, n_cells: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return Σ w h and Σ w² h hᵀ of each cell: one matrix product per cell over its rows, sorted together."""
     m = h.shape[1]
     order = np.argsort(cell, kind="stable")
@@ -187,9 +228,13 @@ def _soft_moments(cell: np.ndarray, h: np.ndarray, w: np.ndarray, n_cells: int) 
     first, second = np.zeros((n_cells, m)), np.zeros((n_cells, m, m))
     for c, rows in enumerate(np.split(order, ends[:-1])):
         if len(rows):
-            weighted = w[rows, None] * h[rows]
-            first[c], second[c] = weighted.sum(0), weighted.T @ weighted
+            part = h[rows]
+            first[c], second[c] = w[rows] @ part, (squares[rows, None] * part).T @ part
     return first, second
+
+
+def _ratio(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    return np.divide(values, mass, out=np.zeros_like(values), where=mass > 0)
 
 
 def object_column(names: pd.Index, codes: np.ndarray) -> pd.Series:

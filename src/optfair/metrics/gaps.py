@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.constraints import Constraint, RowSet, as_constraints, compile_rows
+from optfair.constraints import AnyConstraint, Constraint, RowSet, as_constraints, compile_rows
 from optfair.metrics.counts import ConfusionCounts, object_column
 from optfair.metrics.influence import people_behind, rate_influence, row_variances
 
@@ -35,9 +35,20 @@ def gap_rows(
                 f"criterion: {type(constraint).__name__} is not a gap between groups; ask for "
                 "dp, eop, eo, meo, oae or a Constraint (rates are in group_rates)."
             )
+    check_labelled(counts, constraints)
     # All groups, whatever their tolerance: this is a measurement.
     gaps = [replace(constraint, tolerance=1.0) for constraint in constraints if isinstance(constraint, Constraint)]
     return compile_rows(gaps, counts.groups, counts.classes, counts.prior)
+
+
+def check_labelled(counts: ConfusionCounts, constraints: Sequence[AnyConstraint]) -> None:
+    """Refuse constraints that speak of true classes where these are unknown."""
+    if counts.labelled:
+        return
+    for constraint in constraints:
+        name = getattr(constraint, "criterion", getattr(constraint, "rate", type(constraint).__name__))
+        if name not in ("dp", "selection"):
+            raise ValueError(f"y_true=None: {name!r} speaks of true classes; give them, or ask for 'dp' or its ratio.")
 
 
 def largest_gap(counts: ConfusionCounts, rows: RowSet) -> float:
@@ -68,6 +79,7 @@ def rate_table(counts: ConfusionCounts) -> tuple[pd.DataFrame, list[str]]:
         ("conditional", classes, classes, J, P, n),
         ("accuracy", blank, blank, correct, share, people),
     ]
+    rates = rates if counts.labelled else rates[:1]
     tables, empty = [], []
     for rate, given, outcome, hits, mass, behind in rates:
         for a, i in np.argwhere(mass <= 0):

@@ -81,3 +81,10 @@ def people_behind(rows: RowSet, n_people: np.ndarray) -> np.ndarray:
     per_rate = rows.conditions @ n_people.ravel()
     C = rows.combination
     return np.minimum.reduceat(per_rate[C.indices], C.indptr[:-1]).astype(int)
+
+
+def rate_limits(rows: RowSet) -> tuple[np.ndarray, np.ndarray]:
+    """Return what no rule can be below or above: a rate is a mean of the entries of its row of hits."""
+    bottom, top = (getattr(rows.hits, side)(axis=1).toarray().ravel() for side in ("min", "max"))
+    positive, negative = rows.combination.maximum(0), rows.combination.minimum(0)
+    return positive @ bottom + negative @ top, positive @ top + negative @ bottom

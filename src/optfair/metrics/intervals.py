@@ -5,11 +5,8 @@ Interval: simultaneous over rows, |D̂_k − D_k| ≤ t s_k for all k with proba
 
     max_k(|D̂_k| − t s_k)₊ ≤ max_k |D_k| ≤ max_k(|D̂_k| + t s_k).
 
-s_k is the larger of two standard errors: that of a fair rule, and that of the observed rates mixed with a few
-pseudo-people. Either alone fails somewhere: the null one when a small group is far from the overall rate (in
-16 % of runs some row's lower bound was then above the truth), the observed one when a cell has no hits. t is
-the larger of the quantiles of max_k |D*_k|/s_k among replicates of the two. (The percentile bootstrap of
-max_k |D_k| is biased upwards and does not cover.)
+s_k is the standard error of `noise`, and t the larger of the quantiles of max_k |D*_k|/s_k among replicates of a fair
+rule and of the observed one. (The percentile bootstrap of max_k |D_k| is biased upwards and does not cover.)
 
 Weights that depend on the prediction or the label: a group without a heavy row by chance would seem certain, and a fair
 rule was called unfair in up to 25 % of runs. The null therefore lends it the weights of all rows
@@ -18,7 +15,7 @@ rule was called unfair in up to 25 % of runs. The null therefore lends it the we
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +24,11 @@ import pandas as pd
 from scipy import sparse
 
 from optfair.constraints import RowSet
+from optfair.metrics.bounds import largest_bound
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_table
-from optfair.metrics.influence import rate_influence, row_variances
-from optfair.metrics.null_model import Cells, nulls_of, pooled_cells, size_noise, smoothed_cells, tensor_noise
+from optfair.metrics.noise import own_noise
+from optfair.metrics.null_model import nulls_of, pooled_cells, tensor_noise
 from optfair.utils.checks import check_integer, check_number
 from optfair.utils.seeds import as_generator
 
@@ -49,6 +47,9 @@ class ViolationInterval:
         Upper end of the interval of the true violation.
     level : float
         Probability of the interval.
+    bound : float
+        The true violation is at most this with probability ``level``, if nothing else is asked; see
+        `violation_bound`. It is below ``upper``, which holds for every gap at once, and together with ``lower``.
     noise_floor : float
         A fair rule exceeds this with probability ``1 − level``. It is set by the smallest groups; a gap of a large
         group can be certain below it, which is what ``lower > 0`` says.
@@ -71,6 +72,7 @@ class ViolationInterval:
     value: float
     lower: float
     upper: float
+    bound: float
     level: float
     noise_floor: float
     n_replicates: int
@@ -108,6 +110,7 @@ def simultaneous_interval(
         value=float(size.max()),
         lower=float(lower.max()),
         upper=float(upper.max()),
+        bound=min(largest_bound(counts, rows, level).bound, float(upper.max())),
         level=float(level),
         noise_floor=margin.noise_floor,
         n_replicates=int(n_replicates),
@@ -132,21 +135,11 @@ def margins(counts: ConfusionCounts, rows: RowSet, level: float, n_replicates: i
     Rows that speak of no criterion have no null, and the standard error of the observed rates alone.
     """
     rng = as_generator(random_state)
-    cells = smoothed_cells(counts)
-    influence = rate_influence(rows, cells.mean * counts.prior[..., None])
-    between = size_noise(cells, counts, influence)
-    variance = row_variances(rows.combination, influence, cells.s[..., None, None] * cells.covariance)
-    variance += np.asarray((rows.combination @ between).power(2).sum(axis=1))
-    for null in nulls_of(rows, counts.classes.tolist()):
-        fair = pooled_cells(null, counts)
-        at_null = row_variances(rows.combination[null.rows], influence, fair.s[..., None, None] * fair.covariance)
-        variance[null.rows] = np.maximum(variance[null.rows], at_null)
-    scale = np.sqrt(variance)
-
-    largest, null_ratio = _null_maxima(counts, rows, scale, n_replicates, rng)
-    ratio = _maxima(_own_noise(counts, rows, cells, influence, between, n_replicates, rng), scale)[1]
+    noise = own_noise(counts, rows)
+    largest, null_ratio = _null_maxima(counts, rows, noise.scale, n_replicates, rng)
+    ratio = _maxima(noise.draws(n_replicates, rng), noise.scale)[1]
     t = max(np.quantile(ratio, level), np.quantile(null_ratio, level))
-    return Margins(t * scale, min(float(np.quantile(largest, level)), 1.0))
+    return Margins(t * noise.scale, min(float(np.quantile(largest, level)), 1.0))
 
 
 def _null_maxima(
@@ -162,21 +155,6 @@ def _null_maxima(
         maxima = _maxima((C @ (per_rate @ batch) for batch in noise), scale[null.rows])
         absolute, relative = np.maximum(absolute, maxima[0]), np.maximum(relative, maxima[1])
     return absolute, relative
-
-
-def _own_noise(
-    counts: ConfusionCounts,
-    rows: RowSet,
-    cells: Cells,
-    influence: sparse.csr_array,
-    between: sparse.csr_array,
-    n_replicates: int,
-    rng: np.random.Generator,
-) -> Iterator[np.ndarray]:
-    """Yield batches of D* − E D* around the observed rates, cell sizes random, (K, batch)."""
-    for batch in tensor_noise(cells, counts, n_replicates, rng):
-        rates = influence @ batch + between @ rng.standard_normal((between.shape[1], batch.shape[1]))
-        yield rows.combination @ rates
 
 
 def _maxima(batches: Iterable[np.ndarray], scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

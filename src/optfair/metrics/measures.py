@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from optfair.metrics.bounds import ViolationBound
 from optfair.metrics.confusion import group_confusion
 from optfair.metrics.gaps import Attributes
 from optfair.metrics.intervals import ViolationInterval
@@ -83,6 +84,7 @@ def gaps(
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
     missing: str = "error",
+    cluster: Any = None,
 ) -> pd.DataFrame:
     """List every gap with the people behind it and its standard error.
 
@@ -108,6 +110,8 @@ def gaps(
         Order of the classes; sorted by default.
     missing : {"error", "group"}, default "error"
         What rows without a group are: an error, or a group of their own, named "(missing)".
+    cluster : array-like of shape (n,), optional
+        The person of each row, where some have several; see `group_confusion`.
 
     Returns
     -------
@@ -127,7 +131,7 @@ def gaps(
     """
     confusion = group_confusion(
         y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
-        missing=missing,
+        missing=missing, cluster=cluster,
     )  # fmt: skip
     return confusion.gaps(criterion, reference=reference, outcomes=outcomes, attributes=attributes)
 
@@ -192,6 +196,7 @@ def noise_floor(
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
     missing: str = "error",
+    cluster: Any = None,
     level: float = 0.95,
     n_replicates: int = 1000,
     random_state: Any = 0,
@@ -222,6 +227,8 @@ def noise_floor(
         Order of the classes; sorted by default.
     missing : {"error", "group"}, default "error"
         What rows without a group are: an error, or a group of their own, named "(missing)".
+    cluster : array-like of shape (n,), optional
+        The person of each row, where some have several; see `group_confusion`.
     level : float, default 0.95
         Probability of the floor: a fair rule stays below it that often.
     n_replicates : int, default 1000
@@ -245,7 +252,7 @@ def noise_floor(
     """
     confusion = group_confusion(
         y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
-        missing=missing,
+        missing=missing, cluster=cluster,
     )  # fmt: skip
     return confusion.noise_floor(
         criterion, reference=reference, outcomes=outcomes, attributes=attributes, level=level,
@@ -265,6 +272,7 @@ def violation_interval(
     sample_weight: Any = None,
     classes: Iterable[Hashable] | None = None,
     missing: str = "error",
+    cluster: Any = None,
     level: float = 0.95,
     n_replicates: int = 1000,
     random_state: Any = 0,
@@ -298,6 +306,8 @@ def violation_interval(
         Order of the classes; sorted by default.
     missing : {"error", "group"}, default "error"
         What rows without a group are: an error, or a group of their own, named "(missing)".
+    cluster : array-like of shape (n,), optional
+        The person of each row, where some have several; see `group_confusion`.
     level : float, default 0.95
         Probability of the interval.
     n_replicates : int, default 1000
@@ -322,9 +332,79 @@ def violation_interval(
     """
     confusion = group_confusion(
         y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
-        missing=missing,
+        missing=missing, cluster=cluster,
     )  # fmt: skip
     return confusion.violation_interval(
         criterion, reference=reference, outcomes=outcomes, attributes=attributes, level=level,
         n_replicates=n_replicates, random_state=random_state,
     )  # fmt: skip
+
+
+def violation_bound(
+    y_true: Any,
+    prediction: Any,
+    *,
+    sensitive_features: Any,
+    criterion: Any = "dp",
+    reference: str | None = None,
+    outcomes: Sequence[Hashable] | None = None,
+    attributes: Attributes | None = None,
+    sample_weight: Any = None,
+    classes: Iterable[Hashable] | None = None,
+    missing: str = "error",
+    cluster: Any = None,
+    level: float = 0.95,
+) -> ViolationBound:
+    """Bound the violation in the population these rows were drawn from, whatever the number of gaps.
+
+    The rule must not have been fitted on these rows, nor chosen by them among others. It takes two to three times fewer
+    people than the upper end of `violation_interval`, because it does not say where the largest gap is.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        True classes; None where they are unknown, which is enough for "dp".
+    prediction : array-like of shape (n,) or (n, n_classes)
+        Predicted classes, or probabilities of a randomised rule with columns in the order of ``classes``.
+    sensitive_features : array-like of shape (n,) or (n, n_attributes)
+        Group of each row; several columns make intersections.
+    criterion : str, Constraint, or list of these, default "dp"
+        "dp", "eop", "eo", "meo", "oae" or a long name; the tolerance of a Constraint is not used.
+    reference : {"overall", "pairwise"}, default "overall"
+        Compare each group with everybody, or every two groups.
+    outcomes : sequence of class labels, optional
+        Predicted classes that are meant, e.g. the favourable one for the usual equal opportunity.
+    attributes : str or sequence of attribute names, default "intersections"
+        With several sensitive columns: their "intersections", "marginals", "both", or a list of columns.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+    classes : sequence of class labels, optional
+        Order of the classes; sorted by default.
+    missing : {"error", "group"}, default "error"
+        What rows without a group are: an error, or a group of their own, named "(missing)".
+    cluster : array-like of shape (n,), optional
+        The person of each row, where some have several; see `group_confusion`.
+    level : float, default 0.95
+        Probability of the bound.
+
+    Returns
+    -------
+    ViolationBound
+        The bound, and one-sided limits of every gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optfair.metrics import violation_bound
+    >>> rng = np.random.default_rng(0)
+    >>> prediction, group = rng.integers(0, 3, 900), rng.choice(["A", "B"], 900)
+    >>> violation_bound(None, prediction, sensitive_features=group).bound < 0.1
+    True
+    """
+    confusion = group_confusion(
+        y_true, prediction, sensitive_features=sensitive_features, sample_weight=sample_weight, classes=classes,
+        missing=missing, cluster=cluster,
+    )  # fmt: skip
+    return confusion.violation_bound(
+        criterion, reference=reference, outcomes=outcomes, attributes=attributes, level=level
+    )
