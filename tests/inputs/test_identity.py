@@ -420,3 +420,18 @@ def test_hashes_are_spread_evenly_whatever_the_numbers():
     hashes = row_hashes(np.arange(4096.0)[:, None])
     bits = np.unpackbits(hashes.view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
     assert np.abs(bits - 0.5).max() < 5 * 0.5 / 64
+
+
+def test_hashes_of_numbers_take_the_memory_of_a_block(monkeypatch):
+    import tracemalloc
+
+    from optfair.inputs import identity
+
+    monkeypatch.setattr(identity, "BLOCK_CELLS", 2**14)
+    X = np.random.default_rng(0).random((40_000, 50)).astype(np.float32)
+    whole = identity.row_hashes(X[:3])
+    tracemalloc.start()
+    hashes = identity.row_hashes(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 2 and np.array_equal(hashes[:3], whole)

@@ -55,6 +55,22 @@ def test_no_thread_is_started_for_a_limit():
         assert threading.active_count() == before
 
 
+def test_an_interrupt_leaves_no_limit_behind(load, monkeypatch):
+    first, second = FakeLibrary(), FakeLibrary()
+    load(first, second)
+    lower = second.set_num_threads
+
+    def interrupted(number):
+        lower(number)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(second, "set_num_threads", interrupted)
+    with pytest.raises(KeyboardInterrupt), BlasLimit()():
+        raise AssertionError("not reached")
+    assert (first.get_num_threads(), second.get_num_threads()) == (4, 4)
+
+
 def test_a_limit_of_the_process_is_seen_by_all_threads(load):
     library, limit = FakeLibrary(), BlasLimit()
     load(library)

@@ -262,14 +262,14 @@ def _weights(column: pd.Series, file: str) -> tuple[pd.Series, list[str]]:
 def _check_values(
     option: str, name: str, train: pd.Series | pd.DataFrame, test: pd.Series | pd.DataFrame | None
 ) -> None:
-    """Require two classes (or groups) to fit on, and no other in the test."""
+    """Require two classes (or groups) to fit on, and no other class in the test; people of other groups are left out."""
     values = _distinct(train)
     if len(values) < 2:
         raise InputError(
             f"{option} {name} has only {join_names(sorted(values, key=str))} in the rows to fit on; give at least two."
         )
     unseen = sorted((set() if test is None else _distinct(test)) - values, key=str)
-    if unseen:
+    if unseen and option == "--label":
         raise InputError(
             f"{option} {name}: {join_names(unseen)} occurs in the rows to test on but not in those to fit on; merge it "
             "with another, leave it out, or take another --seed."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from optfair.constraints import AnyConstraint, Constraint, as_constraints
+from optfair.errors import warn
 from optfair.estimators.cautions import (
     warn_about_groups,
     warn_about_ids,
@@ -37,7 +38,7 @@ from optfair.inputs.containers import (
 )
 from optfair.inputs.features import check_numbers, check_table
 from optfair.inputs.identity import row_bytes
-from optfair.inputs.labels import MISSING_CHOICES, encode_classes, match_groups
+from optfair.inputs.labels import MISSING_CHOICES, check_weights, encode_classes, match_groups, object_array
 from optfair.inputs.reading import read_training_data
 from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.inputs.training_data import TrainingData
@@ -54,6 +55,25 @@ CHOICES = {
     "unseen": ("error", "blind"),
 }
 Model = TypeVar("Model")
+
+
+class LabelledRows(NamedTuple):
+    """Rows to measure on.
+
+    X : as the models read it. label, group : (n,) codes. groups : as given, where `predict` needs them, or None.
+    weight : (n,) or None. positions : where the rows stand among those given.
+    """
+
+    X: Any
+    label: np.ndarray
+    group: np.ndarray
+    groups: Any
+    weight: np.ndarray | None
+    positions: np.ndarray
+
+    def take(self, values: Any) -> Any:
+        """Select these rows of another column; None stays None."""
+        return None if values is None else object_array(list(values))[self.positions]
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -233,18 +253,33 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return source is None or has_columns(X, source, getattr(self, "n_features_in_", None))
 
     def _check_labelled(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
-    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
-        """Return (X, class codes, group codes, the groups if `predict` needs them) of labelled rows to measure on."""
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, needs_labels: bool = True
+    ) -> LabelledRows:
+        """Return labelled rows to measure on; those of a group that was not seen in `fit` are left out, with a warning.
+
+        needs_labels : if not, y may be None, and all codes are then 0.
+        """
         X = self._conform(X)
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
         check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        group = match_groups(self._groups_of(X, sensitive_features), self.groups_, n, missing=self.missing)
-        label, _ = encode_classes(y, self.classes_.tolist(), name="y")
+        values = self._groups_of(X, sensitive_features)
+        group = match_groups(values, self.groups_, n, missing=self.missing, unseen="blind")
+        label = np.zeros(n, dtype=int)
+        if y is not None or needs_labels:
+            label, _ = encode_classes(y, self.classes_.tolist(), name="y")
         check_same_rows(X=range(n), y=label, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        return X, label, group, sensitive_features if self._asks_for_groups() else None
+        weight = check_weights(sample_weight, n)
+        groups = sensitive_features if self._asks_for_groups() else None
+        rows = rows_of_groups(group)
+        if len(rows) == 0:
+            match_groups(values, self.groups_, n, missing=self.missing)  # says which group, and which there are
+        if len(rows) < n:
+            X, label, group = take_rows(X, rows), label[rows], group[rows]
+            weight = None if weight is None else weight[rows]
+            groups = None if groups is None else take_rows(groups, rows)
+        return LabelledRows(X, label, group, groups, weight, rows)
 
     def _title(self, constraints: Sequence[AnyConstraint]) -> str:
         """Return one line that says what was asked for, of whom."""
@@ -359,6 +394,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
+
+
+def rows_of_groups(group: np.ndarray) -> np.ndarray:
+    """Return the positions of rows whose group was seen in `fit`; the others, coded −1, are counted in a warning."""
+    rows = np.flatnonzero(group >= 0)
+    if 0 < len(rows) < len(group):
+        warn(
+            f"sensitive_features: {len(group) - len(rows)} of {len(group)} rows are left out, because their groups were "
+            "not seen in fit and nothing is known of them."
+        )
+    return rows
 
 
 def clone_keeping_prefit(model: Model) -> Model:

@@ -26,7 +26,7 @@ from optfair.inprocessing.setup import TrainingSetup, set_up
 from optfair.inprocessing.summary import history, summarise, training_content, training_from_content
 from optfair.inprocessing.warm_start import OVERFIT_GAP, WarmStart
 from optfair.inputs.containers import layout_of
-from optfair.inputs.labels import check_weights, encode_classes
+from optfair.inputs.labels import encode_classes
 from optfair.metrics.counts import count_codes
 from optfair.rule.keys import new_key
 from optfair.rule.rule import FairRule
@@ -440,18 +440,18 @@ class OptFairIn(SavableClassifier):
         if X is None:
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_fits_}
             return make_report(title, self.training_, constraints, {}, **fitting)
-        X, label, group, groups = self._check_labelled(X, y, sensitive_features, sample_weight)
-        rows = self._features_of(X, groups)
-        decisions, _ = encode_classes(self.predict(X, sensitive_features=groups, keys=keys), self.classes_.tolist())
+        people = self._check_labelled(X, y, sensitive_features, sample_weight)
+        rows, keys = self._features_of(people.X, people.groups), people.take(keys)
+        answers = self.predict(people.X, sensitive_features=people.groups, keys=keys)
+        decisions, _ = encode_classes(answers, self.classes_.tolist())
         predictions = {
             "plain model": normalise_rows(self.plain_(rows)),
             f"decisions ({self.decision})": decisions,
             "fair model": normalise_rows(self.mixture_(rows)),
         }
-        weight, names = check_weights(sample_weight, len(label)), (self.training_.groups, self.training_.classes)
-        counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in predictions.items()}
-        title = f"{title}; {len(label)} people given"
-        return make_report(title, self.training_, constraints, counts, n_people=len(label))
+        names, n = (people.weight, self.training_.groups, self.training_.classes), len(people.label)
+        counts = {name: count_codes(people.group, people.label, h, *names) for name, h in predictions.items()}
+        return make_report(f"{title}; {n} people given", self.training_, constraints, counts, n_people=n)
 
 
 def _with_group(X: Any, group: np.ndarray, n_groups: int) -> Any:

@@ -17,7 +17,8 @@ from optfair.errors import warn_empty
 from optfair.estimators.base import clone_keeping_prefit
 from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
-from optfair.inputs.labels import check_weights, encode_classes
+from optfair.inputs.identity import row_hashes
+from optfair.inputs.labels import encode_classes
 from optfair.inputs.splits import Splits
 from optfair.inputs.training_data import TrainingData
 from optfair.metrics.counts import count_codes
@@ -27,7 +28,10 @@ from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn
 from optfair.rule.file import rule_content
 from optfair.rule.loading import rule_from_content
 from optfair.rule.problem import FairProblem
+from optfair.rule.promising import UNPROMISED
 from optfair.rule.rule import flat
+from optfair.rule.tightening import People
+from optfair.utils.checks import check_choice, check_number
 from optfair.utils.parallel import uses_cores
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
@@ -88,6 +92,13 @@ class OptFairPost(RuleSolver):
         What is calibrated with the labels of the rows fitted on, out of fold: P(Y|X) and P(A|X,Y) ("posterior"); only
         P(A|X,Y), so that without constraints the rule is the model's own likeliest class ("groups"); or nothing.
         "auto": posterior, but groups for a model that is already fitted.
+    confidence : float, optional
+        Promise the tolerance to new people: in the population that the people fitted on were drawn from every gap is
+        within it with this probability, such as 0.95. Bounds are tightened by what chance can do, which costs accuracy.
+        By default the tolerance holds in expectation for the people fitted on.
+    unpromised : {"error", "mix", "loosen"}, default "error"
+        Where that cannot be promised: raise `PromiseError`, which says what could be; draw a share of the decisions
+        from a constant; or loosen all tolerances to the smallest that can be promised.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
     missing : {"error", "group"}, default "error"
@@ -108,6 +119,8 @@ class OptFairPost(RuleSolver):
         The rule that is applied to z(x).
     certificate_ : Certificate
         How close to the best rule it is.
+    promise_ : Promise or None
+        What is promised to new people; None without ``confidence``.
     multipliers_ : pandas.DataFrame
         One line per constraint row, with its multiplier and price.
     determinism_ : Determinism
@@ -166,6 +179,8 @@ class OptFairPost(RuleSolver):
         group_estimator: Any = None,
         cv: Any = 5,
         calibration: str = "auto",
+        confidence: float | None = None,
+        unpromised: str = "error",
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -188,6 +203,8 @@ class OptFairPost(RuleSolver):
         self.group_estimator = group_estimator
         self.cv = cv
         self.calibration = calibration
+        self.confidence = confidence
+        self.unpromised = unpromised
         self.decision = decision
         self.missing = missing
         self.unseen = unseen
@@ -247,6 +264,7 @@ class OptFairPost(RuleSolver):
         prefit = self._keeps_estimator()
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
         self._check_choices(calibration=self._calibrations)
+        self._check_promise()
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, known_classes, cluster)
         self._warn_about_data(X, data, sensitive_features, constraints)
@@ -284,6 +302,12 @@ class OptFairPost(RuleSolver):
         warn_empty(problem.rows.dropped)
         solution = self._solve(problem)
         seconds["solve"] = time.perf_counter() - clock
+        people = People()
+        if self.confidence is not None:
+            clock = time.perf_counter()
+            people = People(data.cluster, row_hashes(data.X))
+            solution = self._promise(problem, solution, people)
+            seconds["promise"] = time.perf_counter() - clock
 
         self.rule_, self.constraints_ = solution.rule, constraints
         self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
@@ -293,10 +317,19 @@ class OptFairPost(RuleSolver):
         names = posterior.weight, posterior.groups, posterior.classes
         counted = count_codes(data.a, data.y, plain, *names)
         recalibrated = None if free is None else count_codes(data.a, data.y, free, *names)
-        fitted = FittedPosteriors(problem, solution, counted, recalibrated)
+        fitted = FittedPosteriors(problem, people, solution, counted, recalibrated)
         self._fitted = fitted if self.keep_posteriors else None
         self._warn_about_answers(fitted, constraints)
         return self
+
+    def _check_promise(self) -> None:
+        """Check what is to be promised to new people."""
+        check_choice("unpromised", self.unpromised, UNPROMISED)
+        if self.confidence is None:
+            return
+        check_number("confidence", self.confidence, "[0.5, 1)", ", e.g. 0.95")
+        if self.decision == "argmax" and self.unpromised == "mix":
+            raise ValueError("unpromised='mix': draws decisions, and decision='argmax' draws none; use 'loosen'.")
 
     def _calibrate(
         self, Z: np.ndarray, pooled: np.ndarray | None, model: Any, data: TrainingData, splits: Splits, seed: int
@@ -481,18 +514,18 @@ class OptFairPost(RuleSolver):
             predictions |= {} if fitted.recalibrated is None else {RECALIBRATED: fitted.recalibrated}
             predictions["fair rule"] = fair
             return make_report(title, self.rule_, constraints, predictions, n_people=measure.n, **fitting)
-        X, label, group, groups = self._check_labelled(X, y, sensitive_features, sample_weight)
-        Z_plain, Z = self._posteriors_of(X, groups)
-        decisions, _ = encode_classes(self.predict(X, sensitive_features=groups, keys=keys), self.classes_.tolist())
+        people = self._check_labelled(X, y, sensitive_features, sample_weight)
+        Z_plain, Z = self._posteriors_of(people.X, people.groups)
+        answers = self.predict(people.X, sensitive_features=people.groups, keys=people.take(keys))
+        decisions, _ = encode_classes(answers, self.classes_.tolist())
         codes_of = {self._plain_name(): likeliest_classes(Z_plain)}
         if self.calibration_ is not None and not self.keeps_classes_:
             codes_of[RECALIBRATED] = likeliest_classes(Z)
         codes_of[f"decisions ({self.decision})"] = decisions
         codes_of["fair rule"] = normalise_rows(self.rule_.predict_proba(Z))
-        weight, names = check_weights(sample_weight, len(label)), (self.rule_.groups, self.rule_.classes)
-        counts = {name: count_codes(group, label, codes, weight, *names) for name, codes in codes_of.items()}
-        title = f"{title}; {len(label)} people given"
-        return make_report(title, self.rule_, constraints, counts, n_people=len(label))
+        names, n = (people.weight, self.rule_.groups, self.rule_.classes), len(people.label)
+        counts = {name: count_codes(people.group, people.label, codes, *names) for name, codes in codes_of.items()}
+        return make_report(f"{title}; {n} people given", self.rule_, constraints, counts, n_people=n)
 
     def _plain_name(self) -> str:
         """Name what predicts without constraints: the model of Y, or the likeliest class by the model of the pair."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.errors import warn_empty
 from optfair.estimators.answers import LostClass, answer_shares, lost_classes, warn_lost
+from optfair.estimators.base import rows_of_groups
 from optfair.estimators.saving import SavableClassifier
 from optfair.inputs.alignment import check_row_labels
+from optfair.inputs.containers import take_rows
 from optfair.inputs.labels import match_groups
 from optfair.metrics.counts import ConfusionCounts
 from optfair.posteriors.out_of_fold import is_fitted_model
@@ -25,7 +27,10 @@ from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.frontier import Frontier
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
+from optfair.rule.promise import Promise
+from optfair.rule.promising import promise_rule, tightened_family
 from optfair.rule.rule import FairRule
+from optfair.rule.tightening import People
 from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tolerance_path, with_tolerance
 from optfair.utils.parallel import uses_cores
 from optfair.utils.seeds import as_seed
@@ -38,12 +43,14 @@ UNSAID: dict[str, Any] = {"tolerance": None, "reference": None, "outcomes": None
 class FittedPosteriors:
     """What is kept of the rows fitted on: personal data, never written out.
 
-    problem : with out-of-fold posteriors and observed cells. solution : of the present constraints.
+    problem : with out-of-fold posteriors and observed cells. people : whose rows they are. solution : of the present
+    constraints.
     plain : what the model itself would have predicted, out of fold, counted. recalibrated : the same for the calibrated
     posteriors, without constraints; None where these leave P(Y | X) as it is.
     """
 
     problem: FairProblem
+    people: People
     solution: Solution
     plain: ConfusionCounts
     recalibrated: ConfusionCounts | None
@@ -57,6 +64,8 @@ class RuleSolver(SavableClassifier):
     calibration: str
     cv: Any
     costs: Any
+    confidence: float | None
+    unpromised: str
     keep_posteriors: bool
     rule_: FairRule
     seconds_: dict[str, float]
@@ -71,6 +80,12 @@ class RuleSolver(SavableClassifier):
     def _solve(self, problem: FairProblem, start: Solution | None = None) -> Solution:
         """Solve a problem. start : the solution of a similar one."""
         return solve_problem(problem, start)
+
+    def _promise(self, problem: FairProblem, solution: Solution, people: People) -> Solution:
+        """Return the rule itself, or with a confidence one whose gaps are promised to new people."""
+        if self.confidence is None:
+            return solution
+        return promise_rule(problem, solution, people, float(self.confidence), self.decision, self.unpromised)
 
     def _calibration(self) -> str:
         """Return what is calibrated: "auto" keeps the probabilities of a model that is already fitted."""
@@ -88,6 +103,12 @@ class RuleSolver(SavableClassifier):
         """How close to the best rule this one is, on z(x)."""
         check_is_fitted(self, "rule_")
         return self.rule_.certificate
+
+    @property
+    def promise_(self) -> Promise | None:
+        """What is promised to new people; None without a confidence."""
+        check_is_fitted(self, "rule_")
+        return self.rule_.promise
 
     @property
     def multipliers_(self) -> pd.DataFrame:
@@ -163,6 +184,23 @@ class RuleSolver(SavableClassifier):
                 return self._solve_again(criterion=criterion, **{**UNSAID, "tolerance": tolerance})
         return self._solve_again(criterion=criterion, tolerance=self.tolerance if tolerance is None else tolerance)
 
+    def _family(self, n_people: np.ndarray) -> Iterator[Self]:
+        """Yield classifiers whose rules are tightened less and less; see `PromisingClassifier`."""
+        fitted = self._posteriors()
+        for solution in tightened_family(fitted.problem, fitted.solution, fitted.people, self.decision, n_people):
+            yield self._with_solution(solution, fitted.problem)
+
+    def _with_solution(self, solution: Solution, problem: FairProblem) -> Self:
+        """Return a copy with another rule of the same posteriors and the same key.
+
+        The same key: whoever is undecided under both rules gets a class from the same number.
+        """
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._fitted = replace(self._posteriors(), problem=problem, solution=solution)
+        other.rule_ = replace(solution.rule, key=self.rule_.key)
+        return other
+
     def _posteriors(self) -> FittedPosteriors:
         check_is_fitted(self, "rule_")
         fitted: FittedPosteriors | None = getattr(self, "_fitted", None)
@@ -186,11 +224,10 @@ class RuleSolver(SavableClassifier):
         problem = fitted.problem.with_constraints(constraints, options)
         if problem.rows.dropped != fitted.problem.rows.dropped:
             warn_empty(problem.rows.dropped)
-        solution = other._solve(problem, fitted.solution)
-        other._fitted = replace(fitted, problem=problem, solution=solution)
-        other._warn_about_answers(other._fitted, constraints, old_losses=self._lost_classes(fitted))
-        # The same key: whoever is undecided under both rules gets a class from the same number.
-        other.rule_, other.constraints_ = replace(solution.rule, key=self.rule_.key), constraints
+        solution = other._promise(problem, other._solve(problem, fitted.solution), fitted.people)
+        other = other._with_solution(solution, problem)
+        other._warn_about_answers(other._posteriors(), constraints, old_losses=self._lost_classes(fitted))
+        other.constraints_ = constraints
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other
@@ -245,9 +282,12 @@ class RuleSolver(SavableClassifier):
                 )
             X, y, groups, *rest = test
             check_row_labels(X_test=X, y_test=y, groups_test=groups, weights=rest[0] if rest else None)
+            codes = match_groups(groups, self.groups_, len(groups), missing=self.missing, unseen="blind")
+            rows = rows_of_groups(codes)
+            if len(rows) < len(codes):
+                X, y, groups, *rest = (take_rows(column, rows) for column in (X, y, groups, *rest))
             Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
-            codes = match_groups(groups, self.groups_, len(Z), missing=self.missing)
-            test = (Z, y, self.groups_[codes], *rest)
+            test = (Z, y, self.groups_[codes[rows]], *rest)
 
         def solver(problem: FairProblem, start: Solution | None) -> Solution:
             solution = self._solve(problem, start)

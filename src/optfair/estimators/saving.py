@@ -19,13 +19,13 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import ModelFileError, UntrustedTypesError
-from optfair.estimators.base import FairClassifier
 from optfair.estimators.functions import unsavable_part
+from optfair.estimators.promises import PromisingClassifier
 from optfair.rule.keys import find_key, write_with_key
 from optfair.utils.archives import ArchiveSizeError, check_archive, need_skops
 from optfair.utils.checks import check_integer
 
-FORMAT, VERSION = "optfair model", 3
+FORMAT, VERSION = "optfair model", 4
 # Ours, and those of scikit-learn's own that skops does not list.
 KNOWN_TYPES = {
     "optfair.constraints.criteria.Constraint",
@@ -55,8 +55,8 @@ KNOWN_TYPES = {
 }
 
 
-class SavableClassifier(FairClassifier):
-    """A `FairClassifier` with `save`, whose copies and files hold no personal data."""
+class SavableClassifier(PromisingClassifier):
+    """A fair classifier with `save`, whose copies and files hold no personal data."""
 
     # What is written as JSON: an attribute with the names, the numbers and the key, and the way there and back.
     _record: str

@@ -83,7 +83,10 @@ def row_hashes(X: Any) -> np.ndarray:
     layout = layout_of(X)
     is_frame = layout == "pandas" and all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes)
     if is_frame or (layout == "array" and isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"):
-        return _mix(_canonical(X.to_numpy(dtype=np.float64) if is_frame else X).view("<u8"))
+        step = max(1, BLOCK_CELLS // max(X.shape[1], 1))
+        parts = (_slice(X, start, start + step) for start in range(0, len(X), step))
+        blocks = [_mix(_canonical(part.to_numpy(dtype=np.float64) if is_frame else part).view("<u8")) for part in parts]
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *blocks])
     rows, hashes = row_bytes(X), [np.zeros(0, dtype=np.uint64)]
     while batch := list(islice(rows, 1)):
         batch += islice(rows, BATCH_BYTES // max(len(batch[0]), 64))

@@ -157,7 +157,7 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
     arguments = {} if weight is None else weight_arguments(estimator, weight)
     # Weights are handed to the steps by name.
     by_name = config_context(enable_metadata_routing=False)
-    with model_threads(estimator), by_name, name_the_model(estimator, "fitted to"):
+    with model_threads(estimator), by_name, name_the_model(estimator, "fitted to"), _mention_rare(target):
         model = (clone(estimator) if seed is None else with_seeds(estimator, seed)).fit(X, target, **arguments)
     classes = getattr(model, "classes_", None)
     if classes is not None and not np.array_equal(np.sort(classes), np.unique(target)):
@@ -171,7 +171,7 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
 def model_threads(model: Any) -> Iterator[None]:
     """Hold BLAS to one thread while a model is fitted or asked, and OpenMP of scikit-learn to `spare_cores`.
 
-    What other packages do with OpenMP is their user's affair.
+    What a model of another package does with OpenMP is its user's affair, unless scikit-learn wraps it.
     """
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if not type(final).__module__.startswith("sklearn."):
@@ -203,6 +203,20 @@ def name_the_model(model: Any, action: str, argument: str = "estimator") -> Iter
         yield
     except Exception as error:
         error.add_note(f"{argument}: this is the message of {type(model).__name__}, when it was {action} X as given.")
+        raise
+
+
+@contextmanager
+def _mention_rare(target: np.ndarray) -> Iterator[None]:
+    """Add to the error of a model that some target has one row, if so: many ways to hold rows out need two."""
+    try:
+        yield
+    except ValueError as error:
+        if np.unique(target, return_counts=True)[1].min() == 1:
+            error.add_note(
+                "a group has one row of some class here, which cannot be both fitted on and held out: turn early "
+                "stopping off, join small groups, or use posterior='factored'."
+            )
         raise
 
 

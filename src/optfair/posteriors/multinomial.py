@@ -43,7 +43,8 @@ def fit_multinomial(
     """Return the k cells that have rows, and θ of these, (k, q) or (k, 2): intercepts and slopes of the features.
 
     features : (rows, cells) -> (n, q − 1), those of the cells first. cell : (n,) codes below p. start : what this
-    returned for nearly the same rows, where the search begins; it ends at the optimum of these rows alone.
+    returned for nearly the same rows, where the search begins. Newton steps end at the optimum of these rows alone; the
+    search for many cells, or for a diagonal, ends near it, within .002 of a probability.
     """
     n, rng = len(cell), np.random.default_rng(seed)
     w, n_people = np.ones(n) if weight is None else weight / weight.mean(), effective_rows(weight, n)

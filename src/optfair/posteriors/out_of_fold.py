@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -283,7 +284,8 @@ def out_of_fold(
     n_jobs, kind = _workers(recipe, data, len(folds), n_jobs)
     fit = _fit_and_predict if n_jobs == 1 else _fit_on_one_core
     jobs = (delayed(fit)(recipe, data, train, test) for train, test in folds)
-    *rows_of, model = Parallel(n_jobs=n_jobs, prefer=kind)(jobs)
+    with warnings.catch_warnings():  # tasks in threads exchange the list of filters, and the last may keep another's
+        *rows_of, model = Parallel(n_jobs=n_jobs, prefer=kind)(jobs)
     Z = np.empty((n, *recipe.shape))
     for (_, test), rows in zip(splits, rows_of, strict=True):
         Z[test] = rows

@@ -34,10 +34,19 @@ def count_shared(steps: Sequence[Any], other_steps: Sequence[Any]) -> int:
 
 
 def count_leading(estimator: Any, *kinds: type) -> int:
-    """Return how many steps of a Pipeline, from the first one on, are of these types; the last step is not counted."""
+    """Return how many steps of a Pipeline, from the first one on, are of these types; the last step is not counted.
+
+    A step that writes into X (``copy=False``) ends them: run again, it would find another X.
+    """
     if type(estimator) is not Pipeline:
         return 0
-    return sum(1 for _ in takewhile(lambda step: type(step[1]) in kinds, estimator.steps[:-1]))
+    steps = (step for _, step in estimator.steps[:-1])
+    return sum(1 for _ in takewhile(lambda step: type(step) in kinds and not _writes_into_rows(step), steps))
+
+
+def _writes_into_rows(step: Any) -> bool:
+    """Tell whether a step, or what is frozen in it, may change the rows it is given."""
+    return any(not getattr(part, "copy", True) for part in fitted_steps(step))
 
 
 def transform(X: Any, steps: Iterable[Any]) -> Any:

@@ -39,6 +39,7 @@ class Status(Enum):
     OPTIMAL = "optimal within the requested gap"
     UNCONSTRAINED = "the unconstrained rule is already within tolerance"
     ARGMAX = "the likeliest class of everybody; the gap is the cost of deterministic predictions"
+    MIXED = "mixed with a constant, so that the promise to new people is kept; the gap is what that costs"
     TEMPERATURE_COST = "the gap is the cost of the temperature asked for; lower it or use temperature='auto'"
     COLDEST_REACHED = "the requested gap was not reached at the lowest temperature; raise gap, or use method='lp'"
     OUTSIDE = "outside of the bounds asked for; widen them, or raise max_multiplier or max_passes"

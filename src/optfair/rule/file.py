@@ -1,6 +1,6 @@
 """Write and read rules as JSON documents with a checksum: nothing in them is executed, names keep their type.
 
-    {"format": "optfair rule", "version": 3, "sha256": of the compact JSON of "rule", "rule": {...}}
+    {"format": "optfair rule", "version": 4, "sha256": of the compact JSON of "rule", "rule": {...}}
 
 The secret key of hashed decisions is written apart (`optfair.rule.keys`).
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import pandas as pd
 from optfair.constraints.rows import TABLE_COLUMNS
 from optfair.errors import ChecksumError, RuleFileError
 from optfair.rule.keys import key_fingerprint, write_with_key
-from optfair.rule.multipliers import NUMBER_COLUMNS, multiplier_frame
+from optfair.rule.multipliers import NUMBER_COLUMNS, named_frame
 
-FORMAT, VERSION = "optfair rule", 3
+FORMAT, VERSION = "optfair rule", 4
 
 
 # -- names and tables --------------------------------------------------------------------------------------
@@ -80,16 +81,16 @@ def decode_index(content: dict[str, Any]) -> pd.Index:
 
 
 def encode_table(multipliers: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return the table of multipliers as JSON."""
+    """Return a table of rows as JSON."""
     return {str(column): [encode_name(value) for value in multipliers[column]] for column in multipliers}
 
 
-def decode_table(content: dict[str, list[Any]]) -> pd.DataFrame:
-    """Return what `encode_table` was given."""
+def decode_table(content: dict[str, list[Any]], numbers: Sequence[str] = NUMBER_COLUMNS) -> pd.DataFrame:
+    """Return what `encode_table` was given. numbers : its columns behind the names of the rows."""
     columns = {name: [decode_name(value) for value in values] for name, values in content.items()}
-    if tuple(columns) != (*TABLE_COLUMNS, *NUMBER_COLUMNS):
-        raise ValueError("the multipliers have other columns than expected")
-    return multiplier_frame(columns)
+    if tuple(columns) != (*TABLE_COLUMNS, *numbers):
+        raise ValueError("a table has other columns than expected")
+    return named_frame(columns)
 
 
 # -- documents ---------------------------------------------------------------------------------------------
@@ -107,7 +108,15 @@ def rule_content(rule: Any) -> dict[str, Any]:
         "certificate": {name: encode_name(value) for name, value in certificate.items()},
         "key": None if rule.key is None else key_fingerprint(rule.key),
         "determinism": {name: encode_name(value) for name, value in asdict(rule.determinism).items()},
+        "promise": None if rule.promise is None else _promise_content(rule.promise),
     }
+
+
+def _promise_content(promise: Any) -> dict[str, Any]:
+    content = {
+        entry.name: getattr(promise, entry.name) for entry in fields(promise) if entry.name not in ("table", "model")
+    }
+    return {name: encode_name(value) for name, value in content.items()} | {"table": encode_table(promise.table)}
 
 
 def write_document(path: Path, content: dict[str, Any], key: bytes | None) -> None:

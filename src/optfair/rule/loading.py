@@ -13,6 +13,7 @@ from optfair.errors import RuleFileError
 from optfair.rule import file, keys
 from optfair.rule.certificate import Certificate, Status
 from optfair.rule.determinism import Determinism
+from optfair.rule.promise import PROMISE_NUMBERS, Promise
 from optfair.rule.rule import FairRule
 
 Record = TypeVar("Record", Certificate, Determinism)
@@ -86,7 +87,17 @@ def rule_from_content(content: dict[str, Any]) -> FairRule:
         multipliers=file.decode_table(content["multipliers"]),
         certificate=replace(certificate, status=Status[str(certificate.status)]),
         determinism=_record(Determinism, content["determinism"]),
+        promise=None if content["promise"] is None else _promise(content["promise"]),
     )
+
+
+def _promise(content: dict[str, Any]) -> Promise:
+    """Return a promise from its content."""
+    table = file.decode_table(content["table"], PROMISE_NUMBERS)
+    if set(content) != {field.name for field in fields(Promise)} - {"model"}:
+        raise ValueError("the promise has other fields than expected")
+    facts = {name: file.decode_name(value) for name, value in content.items() if name != "table"}
+    return Promise(**facts, table=table)
 
 
 def _record(kind: type[Record], content: dict[str, Any]) -> Record:

@@ -22,11 +22,11 @@ def multiplier_table(rows: RowSet, lam: np.ndarray, values: np.ndarray) -> pd.Da
     columns["multiplier"] = lam.tolist()
     columns["price"] = [sums[owner] for owner in owners]
     columns["value"], columns["lower"], columns["upper"] = values.tolist(), rows.lower.tolist(), rows.upper.tolist()
-    return multiplier_frame(columns)
+    return named_frame(columns)
 
 
-def multiplier_frame(columns: dict[str, Any]) -> pd.DataFrame:
-    """Return the table of multipliers: names as Python objects, numbers as floats."""
+def named_frame(columns: dict[str, Any]) -> pd.DataFrame:
+    """Return a table of rows: names as Python objects, numbers as floats."""
     names = [column for column in columns if column in TABLE_COLUMNS]
     frame = object_frame(names, list(zip(*(columns[name] for name in names), strict=True)))
     return frame.assign(**{name: np.array(v, dtype=float) for name, v in columns.items() if name not in names})

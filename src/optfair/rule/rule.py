@@ -20,6 +20,7 @@ from optfair.inputs.values import check_columns
 from optfair.rule import decisions, file
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
+from optfair.rule.promise import Promise
 from optfair.utils.parallel import map_blocks
 
 
@@ -51,6 +52,8 @@ class FairRule:
         What predicting the likeliest class for everybody would change.
     key : bytes or None
         Secret of hashed decisions.
+    promise : Promise or None
+        What is promised to new people, where a confidence was asked for.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class FairRule:
     certificate: Certificate
     determinism: Determinism
     key: bytes | None = None
+    promise: Promise | None = None
 
     def __repr__(self) -> str:
         A, m, _ = self.weights.shape

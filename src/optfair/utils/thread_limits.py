@@ -44,14 +44,19 @@ _LIBRARIES = _Libraries()
 Changes = list[tuple[Any, int]]  # libraries, and the threads that each had
 
 
-def _lower(libraries: Sequence[Any], limit: int) -> Changes:
-    """Give each library at most ``limit`` threads; return those that this has changed."""
-    changes = [(library, library.get_num_threads()) for library in libraries]
-    changes = [(library, number) for library, number in changes if number > limit]
-    for library, _ in changes:
-        library.set_num_threads(limit)
-    # Where a thread of the user holds a limit, threadpoolctl lets no other thread change it: it stays the user's.
-    return [(library, number) for library, number in changes if library.get_num_threads() == limit]
+def _lower(libraries: Sequence[Any], limit: int, changes: Changes) -> None:
+    """Give each library at most ``limit`` threads, and add those that this changes to ``changes``.
+
+    Each is added before it is changed, so that an interrupt in between leaves none behind.
+    """
+    for library in libraries:
+        number = library.get_num_threads()
+        if number > limit:
+            changes.append((library, number))
+            library.set_num_threads(limit)
+            # Where a thread of the user holds a limit, threadpoolctl lets no other thread change it: it stays theirs.
+            if library.get_num_threads() != limit:
+                changes.pop()
 
 
 class BlasLimit:
@@ -79,9 +84,14 @@ class BlasLimit:
         with self.lock:
             if self.users == 0:
                 _LIBRARIES.refresh()
-                self.changes += _lower(_LIBRARIES.blas, 1)
+                try:
+                    _lower(_LIBRARIES.blas, 1, self.changes)
+                except BaseException:  # an interrupt: nobody will leave
+                    self._restore()
+                    raise
             self.users += 1
-        self._stack().append(_lower(_LIBRARIES.thread_blas, 1))
+        self._stack().append([])
+        _lower(_LIBRARIES.thread_blas, 1, self._stack()[-1])
 
     def __exit__(self, *_: object) -> None:
         for library, number in self._stack().pop() if self._stack() else ():
@@ -89,9 +99,12 @@ class BlasLimit:
         with self.lock:
             self.users = max(self.users - 1, 0)
             if self.users == 0:
-                for library, number in self.changes:
-                    _restore(library, number)
-                self.changes = []
+                self._restore()
+
+    def _restore(self) -> None:
+        while self.changes:
+            _restore(*self.changes[-1])
+            self.changes.pop()  # after it is restored: an interrupt in between restores it once more
 
     def _stack(self) -> list[Changes]:
         """Return what this thread has changed, innermost last."""
@@ -120,8 +133,9 @@ def openmp_limit(limit: int) -> Iterator[None]:
     threads_of_torch = getattr(sys.modules.get("torch"), "get_num_threads", None)
     if threads_of_torch is not None:
         threads_of_torch()  # torch sets the number at its first use in a thread, and would undo the limit
-    changes = _lower(_LIBRARIES.openmp, limit)
+    changes: Changes = []
     try:
+        _lower(_LIBRARIES.openmp, limit, changes)
         yield
     finally:
         for library, number in changes:

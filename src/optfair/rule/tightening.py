@@ -1,0 +1,190 @@
+"""Search for the most accurate rule whose gaps can be promised to new people, on the people it is fitted on.
+
+Let v_k be the gap of a rule by labels, out of fold, on the n people fitted on. In the population it is
+
+    D_k(h) = v_k − G_k + o(n^−½),   G the sampling noise of the labelled gaps,
+
+also for a rule that was fitted to these people: K multipliers cannot follow the noise of n people. A rule is promised
+if P*(lower_k ≤ v_k − G*_k ≤ upper_k for all k) ≥ confidence, where G* are draws of that noise. All rows count at once:
+a solver puts many of them at their bounds, so that chance chooses the worst.
+
+Where the plain rule does not pass, bounds are tightened by c standard errors s_k, for the smallest c that does:
+
+    lower_k + c s_k ≤ v_k ≤ upper_k − c s_k.
+
+The solver keeps bounds on z(x), not on labels; so they are moved by the difference v − D(z), until that settles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize, sparse
+
+from optfair.constraints.rows import accuracy
+from optfair.errors import InfeasibleError
+from optfair.metrics.counts import ConfusionCounts, count_codes
+from optfair.metrics.influence import as_rates
+from optfair.metrics.noise import own_noise
+from optfair.rule.certificate import UNDECIDED
+from optfair.rule.decisions import choose, first_best
+from optfair.rule.driver import Solution, solve_problem
+from optfair.rule.problem import FairProblem
+
+N_DRAWS = 1000  # of the noise: the 95 % point is then known to a fiftieth of itself
+MOST = 4.0  # standard errors to tighten by: enough for the noise of ten thousand rows
+FIRST = 2.5  # standard errors to begin with: what 10 to 100 rows need where all of them bind
+PRECISE = 0.1  # standard errors: rules that are closer have the same accuracy to three digits
+REFINEMENTS = 4  # trials between two of which one is promised and the other is not
+LEAST_WIDTH = 0.05  # of a bound: with less, moved bounds contradict each other
+ROUNDS = 4  # of moving the bounds by what labels say
+OVER, UNDER = 0.0005, 0.001  # labelled values outside and inside of their bounds that are near enough
+FEW_TWINS = 0.02  # of the undecided rows: with fewer that have a twin, hashed decisions are independent
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A rule and what labels say of it.
+
+    values, se : (K,) by labels, and their standard errors. draws : (K, N_DRAWS) of their noise. ratio : see
+    `PromiseSearch.ratio`. tightening : c.
+    """
+
+    solution: Solution
+    counts: ConfusionCounts
+    values: np.ndarray
+    se: np.ndarray
+    draws: np.ndarray
+    ratio: float
+    tightening: float
+
+    @property
+    def accuracy(self) -> float:
+        """Accuracy by labels, out of fold."""
+        return accuracy(self.counts.tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Who the rows of a problem are.
+
+    cluster : codes of the people, or None: a person is one, however many rows. features : equal for rows of equal
+    features, which get the same hashed decision, or None.
+    """
+
+    cluster: np.ndarray | None = None
+    features: np.ndarray | None = None
+
+
+class PromiseSearch:
+    """The search for a rule that can be promised, on the rows of one problem and their labels.
+
+    problem : as asked for, with the observed cells of its rows. decision : how the rule will be used.
+    """
+
+    def __init__(self, problem: FairProblem, people: People, confidence: float, decision: str) -> None:
+        self.problem, self.people, self.confidence, self.decision = problem, people, confidence, decision
+        self.rows = as_rates(problem.rows)
+        self.measure = problem.posterior.draw(problem.posterior.n)
+        self.group, self.label = np.divmod(np.asarray(self.measure.cell), len(self.measure.classes))
+
+    # -- one rule ------------------------------------------------------------------------------------------
+    def trial(self, solution: Solution, tightening: float = 0.0) -> Trial:
+        """Return what labels say of a rule."""
+        h = solution.rule.predict_proba(self.measure.Z)
+        h /= h.sum(axis=1, keepdims=True)
+        counts = self.count(h)
+        noise, rng = own_noise(counts, self.rows), np.random.default_rng(self.problem.options.seed)
+        draws = np.concatenate(list(noise.draws(N_DRAWS, rng)), axis=1)
+        # The error of a fair rule counts where it is larger.
+        draws *= np.divide(noise.scale, noise.observed_scale, out=np.ones(len(draws)), where=noise.scale > 0)[:, None]
+        if self.decision == "hashed" and self.people.features is not None:
+            draws += self.hash_noise(h, counts.prior, rng)
+        values = self.rows.values(counts.tensor)
+        return Trial(solution, counts, values, noise.scale, draws, self.ratio(values, draws), tightening)
+
+    def count(self, h: np.ndarray) -> ConfusionCounts:
+        """Count the decisions of a rule by labels.   h: (n, m)"""
+        prediction = first_best(h.T) if self.decision == "argmax" else h
+        names = self.measure.groups, self.measure.classes
+        return count_codes(self.group, self.label, prediction, self.measure.weight, *names, self.people.cluster)
+
+    def hash_noise(self, h: np.ndarray, prior: np.ndarray, rng: np.random.Generator) -> np.ndarray | float:
+        """Return draws of what hashed decisions do to the values, (K, N_DRAWS): people of equal rows flip together."""
+        assert self.people.features is not None
+        undecided = np.flatnonzero(h.max(axis=1) < UNDECIDED)
+        _, first, twins = np.unique(self.people.features[undecided], return_index=True, return_inverse=True)
+        has_twin = np.bincount(twins)[twins] > 1 if len(undecided) else np.zeros(0, dtype=bool)
+        if has_twin.sum() <= FEW_TWINS * len(undecided):
+            return 0.0
+        weight = np.ones(len(h)) if self.measure.weight is None else self.measure.weight
+        place = twins, np.asarray(self.measure.cell)[undecided]
+        mass = sparse.coo_array((weight[undecided] / weight.sum(), place), (len(first), self.measure.n_cells)).tocsr()
+        h, identity = h[undecided[first]], np.eye(h.shape[1])
+        D = self.rows.combination @ self.rows.rate_matrix(prior)
+        draws = [D @ (mass.T @ (identity[choose(h, rng.random(len(h)))] - h)).ravel() for _ in range(N_DRAWS)]
+        return np.stack(draws, axis=1)
+
+    def ratio(self, values: np.ndarray, draws: np.ndarray, tolerances: np.ndarray | None = None) -> float:
+        """Return what max_k |D_k| / tolerance_k of the population stays below with the confidence.
+
+        Draws in which a row that is no gap is outside its bounds count as infinite. tolerances : (K,), by default
+        those of the rows.
+        """
+        rows, D = self.rows, values[:, None] - draws
+        bounds = (rows.upper if tolerances is None else tolerances)[rows.is_gap]
+        size = np.abs(D[rows.is_gap])
+        relative = np.divide(size, bounds[:, None], out=np.where(size > 0, np.inf, 0.0), where=bounds[:, None] > 0)
+        outside = np.maximum(D - rows.upper[:, None], rows.lower[:, None] - D)[~rows.is_gap].max(axis=0, initial=-1.0)
+        largest = np.where(outside > 0, np.inf, relative.max(axis=0, initial=0.0))
+        return float(np.quantile(largest, self.confidence, method="higher"))
+
+    # -- tighter rules -------------------------------------------------------------------------------------
+    def tightened(self, start: Trial, c: float) -> Trial | None:
+        """Return a rule whose labelled values are within bounds tightened by c standard errors; None if there is none.
+
+        start : of similar bounds. Of all rounds the one that ends nearest to the bounds is taken.
+        """
+        lower, upper = self.tight_bounds(start.se, c)
+        trial, nearest, least = start, None, np.inf
+        for _ in range(ROUNDS):
+            shift = trial.values - trial.solution.rule.multipliers["value"].to_numpy()
+            try:
+                solution = solve_problem(self.problem.with_bounds(lower - shift, upper - shift), trial.solution)
+            except InfeasibleError:
+                break
+            trial = self.trial(solution, c)
+            distance = float(np.maximum(trial.values - upper, lower - trial.values).max())
+            if abs(distance) < least:
+                nearest, least = trial, abs(distance)
+            if -UNDER <= distance <= OVER:
+                break
+        return nearest
+
+    def tight_bounds(self, se: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return bounds tightened by c standard errors; of two bounds at least a twentieth of their width remains."""
+        lower, upper = self.rows.lower, self.rows.upper
+        both = np.isfinite(lower) & np.isfinite(upper)
+        middle = np.where(both, np.where(both, lower, 0) + np.where(both, upper, 0), 0.0) / 2
+        half = np.where(both, upper, 0.0) - middle
+        width = np.maximum(half - c * se, LEAST_WIDTH * half)
+        return np.where(both, middle - width, lower + c * se), np.where(both, middle + width, upper - c * se)
+
+    def search(self, plain: Trial) -> tuple[Trial | None, Trial]:
+        """Return (the promised rule that is tightened least, None if there is none; the fairest rule tried)."""
+        trials = {0.0: plain}
+
+        def excess(c: float) -> float:
+            if c not in trials:
+                nearest = min(trials, key=lambda other: abs(other - c))
+                trials[c] = self.tightened(trials[nearest], c) or replace(plain, ratio=np.inf, tightening=c)
+            return min(trials[c].ratio - 1, 1.0)
+
+        if plain.ratio > 1:
+            low, high = (0.0, FIRST) if excess(FIRST) <= 0 else (FIRST, MOST)
+            if excess(high) < 0:
+                optimize.brentq(excess, low, high, xtol=PRECISE, maxiter=REFINEMENTS, disp=False)
+        promised = [c for c, trial in trials.items() if trial.ratio <= 1]
+        fairest = min(trials.values(), key=lambda trial: trial.ratio)
+        return (trials[min(promised)] if promised else None), fairest
