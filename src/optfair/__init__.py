@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from optfair.inputs.encoder import TableEncoder
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
+    from optfair.rule.promise import Promise, PromiseError
     from optfair.rule.rule import FairRule
     from optfair.rule.solve import solve
     from optfair.rule.tolerance_path import frontier
@@ -33,6 +34,8 @@ __all__ = [
     "OptFairInPost",
     "OptFairPost",
     "OptFairWarning",
+    "Promise",
+    "PromiseError",
     "Ratio",
     "Rows",
     "RuleFileError",
@@ -54,6 +57,7 @@ _HOME = {
     "inputs.encoder": ("TableEncoder",),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
+    "rule.promise": ("Promise", "PromiseError"),
     "rule.rule": ("FairRule",),
     "rule.solve": ("solve",),
     "rule.tolerance_path": ("frontier",),

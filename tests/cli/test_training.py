@@ -83,13 +83,20 @@ def test_classes_groups_and_values_of_the_test_must_be_known(refuse, train, tmp_
     table = make_train(40)
     for change, message in (
         ({"y": ["other"] + ["lo"] * 39}, "--label y: other occurs in the rows to test on but not"),
-        ({"sex": ["d"] + ["f"] * 39}, "--group sex: d occurs in the rows to test on but not"),
         ({"x1": ["12a"] + [1] * 39}, "column 'x1': '12a' (row 1) is not a number"),
     ):
         table.assign(**change).to_csv(tmp_path / "test.csv", index=False)
         assert message in refuse(*frontier)
     table.drop(columns="x2").to_csv(tmp_path / "test.csv", index=False)
     assert "test.csv: has no column x2; it has x1, flag" in refuse(*frontier)
+
+
+def test_people_of_a_group_nobody_was_fitted_on_are_left_out_of_the_test(run, train, tmp_path):
+    table = make_train(40)
+    table.assign(sex=["d"] + ["f", "m"] * 19 + ["f"]).to_csv(tmp_path / "test.csv", index=False)
+    options = ["--test", tmp_path / "test.csv", "--points", "2", "-o", tmp_path / "out.csv"]
+    code, _, err = run("frontier", train, *FIT, *options)
+    assert code == 0 and "note: sensitive_features: 1 of 40 rows are left out" in err
 
 
 def test_labels_between_whole_numbers_are_not_rounded(refuse, tmp_path):

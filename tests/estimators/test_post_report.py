@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from optfair import Constraint, OptFairPost, load_model, metrics
+from optfair import Constraint, OptFairPost, OptFairWarning, load_model, metrics
+from optfair.datasets import make_fair_classification
 from tests.estimators.helpers import NEW, SEX, SEX_NEW, X_NEW, Y_NEW, N, X, Y, make_post, out_of_fold_z
 
 
@@ -149,3 +150,17 @@ def test_other_rules_report_what_they_were_solved_for():
     np.testing.assert_allclose(fitted.certificate_.accuracy, several.certificate_.accuracy, atol=2e-3)
     with pytest.raises(ValueError, match=r"^tolerance: already set in the mapping of criteria to tolerances"):
         model.with_criterion({"dp": 0.1}, 0.2)
+
+
+def test_a_report_leaves_out_people_of_groups_nobody_was_fitted_on():
+    data = make_fair_classification(600, random_state=3)
+    model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    groups = np.asarray(data.sensitive_features, dtype=object).copy()
+    groups[:5] = "new"
+    with pytest.warns(OptFairWarning, match="5 of 600 rows are left out, because their groups were not seen in fit"):
+        report = model.report(data.X, data.y, sensitive_features=groups, keys=range(600), sample_weight=np.ones(600))
+    kept = model.report(data.X[5:], data.y[5:], sensitive_features=groups[5:], keys=range(5, 600))
+    assert report.n_people == 595 and str(report) == str(kept)
+    groups[:] = "new"
+    with pytest.raises(ValueError, match="'new' is not in the groups seen in fit"):
+        model.report(data.X, data.y, sensitive_features=groups)

@@ -170,3 +170,35 @@ def test_steps_of_pipelines_inside_pipelines():
     assert count_leading(make_pipeline(scaler, model), FrozenEstimator) == 0 == count_leading(model, FrozenEstimator)
     assert count_leading(make_pipeline(FrozenEstimator(scaler)), FrozenEstimator) == 0
     assert count_leading(make_pipeline(scaler, scaler, SelectKBest(), scaler, model), *BLIND_TO_Y) == 2
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_step_that_writes_into_its_rows_finds_them_as_they_were(frozen):
+    """Scaled twice, rows would tell the models of the group something else than a new row, which is scaled once."""
+    posteriors = []
+    for copy in (True, False):
+        scaler = StandardScaler(copy=copy)
+        step = FrozenEstimator(scaler.fit(DATA.X.to_numpy(copy=True))) if frozen else scaler
+        estimator = make_pipeline(step, LogisticRegression())
+        assert count_leading(estimator, *BLIND_TO_Y) == copy
+        model = OptFairPost(estimator, posterior="factored", calibration="none", cv=3, random_state=0)
+        X = DATA.X.to_numpy(copy=True)
+        model.fit(X, DATA.y, sensitive_features=DATA.sensitive_features)
+        posteriors.append(model.joint_posterior(X))
+        np.testing.assert_array_equal(X, DATA.X)
+    # Group models have a scaler of their own where it is not shared, so that they differ a little.
+    np.testing.assert_allclose(*posteriors, atol=1e-9 if frozen else 0.02)
+
+
+def test_the_error_of_a_model_says_that_a_group_has_one_row():
+    class Stratifier(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            if np.bincount(y).min() == 1:
+                raise ValueError("too few")
+            return super().fit(X, y, sample_weight)
+
+    groups = np.where(np.arange(len(DATA.y)) == 0, "Z", DATA.sensitive_features)
+    model = OptFairPost(Stratifier(), cv=3, random_state=0)
+    with pytest.raises(ValueError, match="too few") as error, pytest.warns(match="'Z'"):
+        model.fit(DATA.X, DATA.y, sensitive_features=groups)
+    assert any("a group has one row of some class here" in note for note in error.value.__notes__)

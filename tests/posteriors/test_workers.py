@@ -1,6 +1,7 @@
 """Test how many models are fitted side by side, and on how many threads each."""
 
 import threading
+import warnings
 
 import joblib
 import numpy as np
@@ -152,3 +153,11 @@ def test_models_one_after_the_other_are_fitted_on_the_thread_of_the_caller(four_
     recipe, splits = make_recipe(Probe(), None, "joint", 5, data, holds_group=False), make_splits(5, data)
     out_of_fold(recipe, data, splits, None)
     assert {thread for *_, thread in Probe.notes} == {threading.get_ident()}
+
+
+def test_folds_in_threads_leave_the_filters_of_warnings_alone():
+    data, before = random_data(3), warnings.filters
+    recipe, splits = make_recipe(LogisticRegression(), None, "joint", 5, data, holds_group=False), make_splits(5, data)
+    for _ in range(5):
+        out_of_fold(recipe, data, splits, 2)
+    assert warnings.filters is before

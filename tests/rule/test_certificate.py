@@ -268,7 +268,7 @@ def test_a_tolerance_of_rows_without_one_is_printed_as_a_dash():
 
 def test_a_status_is_its_advice():
     assert [str(status) for status in Status] == [status.value for status in Status]
-    assert len({status.value for status in Status}) == 7
+    assert len({status.value for status in Status}) == len(Status) == 8
     assert f"{Status.OPTIMAL}" == "optimal within the requested gap"
 
 

@@ -199,7 +199,7 @@ def test_a_file_of_version_1_is_refused_by_its_version(path):
     certificate["status"] = "optimal within the requested gap"
     document |= {"version": 1, "sha256": _checksum(document["rule"])}
     path.write_text(json.dumps(document))
-    refuses(path, "has version 1, but this release reads version 3")
+    refuses(path, "has version 1, but this release reads version 4")
 
 
 @pytest.mark.parametrize(

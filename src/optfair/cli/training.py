@@ -262,7 +262,7 @@ def _weights(column: pd.Series, file: str) -> tuple[pd.Series, list[str]]:
 def _check_values(
     option: str, name: str, train: pd.Series | pd.DataFrame, test: pd.Series | pd.DataFrame | None
 ) -> None:
-    """Require two classes (or groups) to fit on, and no other class in the test; people of other groups are left out."""
+    """Require two classes (or groups) to fit on, and no other class in the test; reports leave other groups out."""
     values = _distinct(train)
     if len(values) < 2:
         raise InputError(

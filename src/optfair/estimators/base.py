@@ -61,7 +61,7 @@ class LabelledRows(NamedTuple):
     """Rows to measure on.
 
     X : as the models read it. label, group : (n,) codes. groups : as given, where `predict` needs them, or None.
-    weight : (n,) or None. positions : where the rows stand among those given.
+    weight : (n,) or None. positions : where the rows stand among those given, None where these are all.
     """
 
     X: Any
@@ -69,11 +69,11 @@ class LabelledRows(NamedTuple):
     group: np.ndarray
     groups: Any
     weight: np.ndarray | None
-    positions: np.ndarray
+    positions: np.ndarray | None
 
     def take(self, values: Any) -> Any:
         """Select these rows of another column; None stays None."""
-        return None if values is None else object_array(list(values))[self.positions]
+        return values if values is None or self.positions is None else object_array(list(values))[self.positions]
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -279,7 +279,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             X, label, group = take_rows(X, rows), label[rows], group[rows]
             weight = None if weight is None else weight[rows]
             groups = None if groups is None else take_rows(groups, rows)
-        return LabelledRows(X, label, group, groups, weight, rows)
+        return LabelledRows(X, label, group, groups, weight, rows if len(rows) < n else None)
 
     def _title(self, constraints: Sequence[AnyConstraint]) -> str:
         """Return one line that says what was asked for, of whom."""
@@ -401,8 +401,8 @@ def rows_of_groups(group: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(group >= 0)
     if 0 < len(rows) < len(group):
         warn(
-            f"sensitive_features: {len(group) - len(rows)} of {len(group)} rows are left out, because their groups were "
-            "not seen in fit and nothing is known of them."
+            f"sensitive_features: {len(group) - len(rows)} of {len(group)} rows are left out, because their groups "
+            "were not seen in fit and nothing is known of them."
         )
     return rows
 

@@ -17,9 +17,11 @@ from optfair.metrics.constraint_table import measure_constraints
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_rows
 from optfair.metrics.intervals import ViolationInterval, simultaneous_interval
+from optfair.rule.promise import Promise, held_out_promise
 from optfair.rule.rule import FairRule
 
 LINES = 8  # of a table, in text
+REPORT_LEVEL = 0.95  # of the intervals and promises of a report
 HALF_WIDTH = 0.98  # the 95 % half-width of a rate of one half among n people is 0.98/√n
 
 
@@ -79,6 +81,8 @@ class Report:
         Models fitted, if fitting is what is reported.
     n_people : int
         People measured on.
+    promise : Promise or None
+        What is promised to new people; of people given, what can be said by them, who were not fitted on.
     answers : pandas.DataFrame
         rule, class, people, share, recall: P(Y=j), P(Ŷ=j) and P(Ŷ=j | Y=j) of each rule compared and class j.
 
@@ -101,6 +105,7 @@ class Report:
     seconds: dict[str, float] | None = None
     n_base_fits: int | None = None
     n_people: int = 0
+    promise: Promise | None = None
     answers: pd.DataFrame = field(default_factory=lambda: class_answers({}))
 
     def __repr__(self) -> str:
@@ -111,12 +116,14 @@ class Report:
         if self.seconds is not None and isinstance(self.rule, FairRule):
             parts += [
                 _section("Certificate (on z(x), the estimates of P(A, Y | X), out of fold)", self.rule.certificate),
+                self._promise_text(),
                 self._prices_text(),
             ]
             parts.append(_section("Price of determinism", self.rule.determinism))
         elif self.seconds is not None:
             parts += [_section("Training", self.rule), self._prices_text()]
         parts += [self._measured_text(), answers_text(self.answers, LINES), self._worst_text(), self._small_text()]
+        parts += [] if self.seconds is not None else [self._promise_text()]
         if self.seconds is not None:
             times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
             parts.append(f"Took: {times} ({self.n_base_fits} model fits)")
@@ -134,6 +141,11 @@ class Report:
             "they are. The certificate speaks of z(x), not of the labels. A better model of (group, class) would help, "
             "and for a fitted one calibration='posterior'."
         )
+
+    def _promise_text(self) -> str:
+        if self.promise is None:
+            return ""
+        return f"{'Promise' if self.promise.method == 'fitted' else 'By these people alone'}: {self.promise}"
 
     def _prices_text(self) -> str:
         positive = self.prices[self.prices["price"] > 0].sort_values("price", ascending=False)
@@ -251,9 +263,12 @@ def make_report(
             interval = simultaneous_interval(counts, rows)
         metrics.append(RuleMetrics(name, accuracy(counts.tensor), interval))
     if metrics:
-        table, _ = measure_constraints(counts, list(constraints))
+        table, dropped = measure_constraints(counts, list(constraints))
         small = small_cells(counts, gaps)
     facts["answers"] = class_answers(predictions)
+    facts["promise"] = getattr(rule, "promise", None)
+    if metrics and "seconds" not in facts and not dropped:
+        facts["promise"] = held_out_promise(counts, constraints, REPORT_LEVEL, "")
     return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
 
 

@@ -285,7 +285,7 @@ class RuleSolver(SavableClassifier):
             codes = match_groups(groups, self.groups_, len(groups), missing=self.missing, unseen="blind")
             rows = rows_of_groups(codes)
             if len(rows) < len(codes):
-                X, y, groups, *rest = (take_rows(column, rows) for column in (X, y, groups, *rest))
+                X, y, groups, *rest = (None if part is None else take_rows(part, rows) for part in test)
             Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
             test = (Z, y, self.groups_[codes[rows]], *rest)
 

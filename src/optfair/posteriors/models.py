@@ -32,7 +32,7 @@ from optfair.inputs.features import check_numbers
 from optfair.inputs.frames import as_frame
 from optfair.inputs.schema import find_schema
 from optfair.posteriors.logistic_stack import LogisticStack
-from optfair.posteriors.preprocessing import count_shared, fitted_steps, transform
+from optfair.posteriors.preprocessing import count_shared, fitted_steps, transform, writes_into_rows
 from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.parallel import map_blocks, one_blas_thread, spare_cores
 from optfair.utils.seeds import short_seed
@@ -155,6 +155,7 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
     if (target == target[0]).all():
         return DummyClassifier().fit(np.zeros((len(target), 1)), target)
     arguments = {} if weight is None else weight_arguments(estimator, weight)
+    X = X.copy() if writes_into_rows(estimator) and hasattr(X, "copy") else X
     # Weights are handed to the steps by name.
     by_name = config_context(enable_metadata_routing=False)
     with model_threads(estimator), by_name, name_the_model(estimator, "fitted to"), _mention_rare(target):
@@ -234,6 +235,7 @@ def probability_function(model: Any, argument: str = "estimator") -> Callable[[A
 def model_probabilities(model: Any, X: Any, argument: str = "estimator") -> np.ndarray:
     """Return (n, k) probabilities of a model with ``predict_proba``, or of a plain function of X."""
     function = probability_function(model, argument)
+    X = X.copy() if writes_into_rows(model) and hasattr(X, "copy") else X
     with model_threads(model), name_the_model(model, "asked about", argument):
         P = function(X)
     return check_probabilities(P, X.shape[0] if hasattr(X, "shape") else len(X), argument)

@@ -41,12 +41,12 @@ def count_leading(estimator: Any, *kinds: type) -> int:
     if type(estimator) is not Pipeline:
         return 0
     steps = (step for _, step in estimator.steps[:-1])
-    return sum(1 for _ in takewhile(lambda step: type(step) in kinds and not _writes_into_rows(step), steps))
+    return sum(1 for _ in takewhile(lambda step: type(step) in kinds and not writes_into_rows(step), steps))
 
 
-def _writes_into_rows(step: Any) -> bool:
-    """Tell whether a step, or what is frozen in it, may change the rows it is given."""
-    return any(not getattr(part, "copy", True) for part in fitted_steps(step))
+def writes_into_rows(model: Any) -> bool:
+    """Tell whether a step of a model, or what is frozen in it, may change the rows it is given."""
+    return any(getattr(part, "copy", True) is False for part in fitted_steps(model))
 
 
 def transform(X: Any, steps: Iterable[Any]) -> Any:

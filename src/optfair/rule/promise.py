@@ -39,9 +39,8 @@ class PromiseError(ValueError):
 
     Examples
     --------
-    >>> from optfair import OptFairPost
+    >>> from optfair import OptFairPost, PromiseError
     >>> from optfair.datasets import make_fair_classification
-    >>> from optfair.rule.promise import PromiseError
     >>> data = make_fair_classification(400, random_state=0)
     >>> model = OptFairPost(tolerance=0.02, confidence=0.95, random_state=0)
     >>> try:
