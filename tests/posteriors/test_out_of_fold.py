@@ -257,7 +257,7 @@ def test_a_fitted_model_that_misses_a_sensitive_column_is_explained(error):
 def test_no_row_gets_z_from_a_model_that_has_seen_it(cv):
     data = random_data(16)
     data.X[:, 0] = np.arange(240)
-    Z, model = out_of_fold(recipe_of(data, Memory()), data, make_splits(cv, data), None)
+    Z, model, _ = out_of_fold(recipe_of(data, Memory()), data, make_splits(cv, data), None)
     assert (Z.reshape(240, -1)[:, 1] == 1).all()
     assert (model(data.X).reshape(240, -1)[:, 0] == 1).all()  # the model of new rows is fitted on all
 
@@ -286,9 +286,9 @@ def test_the_number_of_jobs_changes_nothing(backend):
     """Processes are started once per run; that takes seconds, so they are left to the slow tests."""
     data = random_data(18, weighted=True)
     recipe, splits = recipe_of(data, LogisticRegression()), make_splits(3, data)
-    serial, model = out_of_fold(recipe, data, splits, 1)
+    serial, model, _ = out_of_fold(recipe, data, splits, 1)
     with parallel_config(backend):
-        parallel, other_model = out_of_fold(recipe, data, splits, 2)
+        parallel, other_model, _ = out_of_fold(recipe, data, splits, 2)
     np.testing.assert_allclose(serial, parallel, atol=1e-12)
     np.testing.assert_allclose(model(data.X), other_model(data.X), atol=1e-12)
 
@@ -298,7 +298,7 @@ def test_a_fitted_model_beside_a_known_group_needs_no_folds():
     model = LogisticRegression().fit(data.X, data.y)
     assert count_fits(data, model, cv="prefit", holds_group=True) == (0, 0)
     recipe = recipe_of(data, model, cv="prefit", holds_group=True)
-    Z, _ = out_of_fold(recipe, data, make_splits("prefit", data), None)
+    Z, _, _ = out_of_fold(recipe, data, make_splits("prefit", data), None)
     np.testing.assert_allclose(Z.sum(axis=1), model.predict_proba(data.X), atol=1e-12)
 
 
@@ -306,7 +306,7 @@ def test_a_fold_of_rows_without_weight_is_left_out():
     full = random_data(15)
     positions = np.arange(80, 240)
     data = gather(full.X[positions], full.a[positions], full.y[positions], np.ones(160), positions, 240)
-    Z, _ = out_of_fold(recipe_of(data), data, make_splits(KFold(3), data), None)
+    Z, _, _ = out_of_fold(recipe_of(data), data, make_splits(KFold(3), data), None)
     np.testing.assert_allclose(Z.sum(axis=(1, 2)), 1)
 
 
@@ -316,7 +316,7 @@ def test_a_cell_of_one_row_is_absent_where_the_row_is_tested():
     a[np.flatnonzero(data.y == 2)[0]] = 0  # the only row in (0, 2)
     data = gather(data.X, a, data.y)
     for posterior in ("joint", "factored"):
-        Z, model = out_of_fold(recipe_of(data, posterior=posterior), data, make_splits(4, data), None)
+        Z, model, _ = out_of_fold(recipe_of(data, posterior=posterior), data, make_splits(4, data), None)
         row = np.flatnonzero(data.cell == 2)
         assert Z[row, 0, 2] == 0 and model(data.X)[row, 0, 2] > 0
         np.testing.assert_allclose(Z.sum(axis=(1, 2)), 1)
@@ -329,5 +329,5 @@ def test_a_class_of_one_row_is_absent_where_the_row_is_tested(holds_group):
     y[7] = 1
     data = gather(data.X, data.a, y)
     recipe = recipe_of(data, posterior="factored", holds_group=holds_group)
-    Z, _ = out_of_fold(recipe, data, make_splits(4, data), None)
+    Z, _, _ = out_of_fold(recipe, data, make_splits(4, data), None)
     assert (Z[7, :, 1] == 0).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from optfair import Constraint, MinimumRate, OptFairIn, OptFairPost, PromiseError, Ratio, Rows, load_rule
+from optfair import Constraint, MinimumRate, OptFairIn, OptFairPost, PromiseError, Ratio, Rows, load_model, load_rule
 from optfair.datasets import make_fair_classification
 from optfair.inputs.identity import row_hashes
 from optfair.metrics import violation_bound
@@ -143,6 +143,17 @@ def test_people_of_equal_features_flip_together():
     assert np.hypot(alone, gaps.std()) == pytest.approx(search.trial(fitted.solution).draws[0].std(), rel=0.15)
 
 
+def test_an_ensemble_answers_with_the_mixture_of_its_folds(tmp_path):
+    model = fit(ensemble=True)
+    assert model.promise_.kept and len(model.fold_models_) == 5
+    parts = [model.rule_.predict_proba(model.calibration_(fold(DATA.X))) for fold in model.fold_models_]
+    np.testing.assert_allclose(model.predict_proba(DATA.X), np.mean(parts, axis=0), atol=1e-12)
+    assert str(model.promise_) == str(fit().promise_)  # what is measured out of fold is the same
+    pytest.importorskip("skops", reason="models are saved by skops")
+    model.save(tmp_path / "model.skops")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(DATA.X), model.predict(DATA.X))
+
+
 # -- where nothing can be promised -----------------------------------------------------------------------------
 def test_the_refusal_names_the_gap_and_ways_that_work():
     with pytest.raises(PromiseError) as caught:
@@ -197,6 +208,7 @@ def test_a_handful_of_people_is_refused():
         ({"confidence": 95}, r"confidence=95: must be a number in \[0.5, 1\), e.g. 0.95"),
         ({"confidence": 1.0}, "confidence=1.0: must be"),
         ({"unpromised": "shrug"}, "unpromised='shrug': must be one of"),
+        ({"ensemble": True, "decision": "argmax"}, "ensemble=True: draws among the rules of folds"),
         ({"unpromised": "mix", "decision": "argmax"}, "unpromised='mix': draws decisions, and decision='argmax'"),
     ],
 )

@@ -99,6 +99,10 @@ class OptFairPost(RuleSolver):
     unpromised : {"error", "mix", "loosen"}, default "error"
         Where that cannot be promised: raise `PromiseError`, which says what could be; draw a share of the decisions
         from a constant; or loosen all tolerances to the smallest that can be promised.
+    ensemble : bool, default False
+        Whether to answer with the mixture of the rules of all folds, whose gaps are exactly those measured out of fold,
+        instead of the rule on the model of all rows. A promise then rests on no similarity between these models; to
+        predict takes as many times longer as there are folds.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
     missing : {"error", "group"}, default "error"
@@ -133,6 +137,8 @@ class OptFairPost(RuleSolver):
         Names of the groups.
     posterior_model_ : callable
         The fitted model X -> z.
+    fold_models_ : tuple of callable
+        The fitted models of the folds, X -> z, with ``ensemble=True``.
     calibration_ : JointCalibration, FactorCalibration, AwareCalibration or None
         Calibration of z.
     keeps_classes_ : bool
@@ -181,6 +187,7 @@ class OptFairPost(RuleSolver):
         calibration: str = "auto",
         confidence: float | None = None,
         unpromised: str = "error",
+        ensemble: bool = False,
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -205,6 +212,7 @@ class OptFairPost(RuleSolver):
         self.calibration = calibration
         self.confidence = confidence
         self.unpromised = unpromised
+        self.ensemble = ensemble
         self.decision = decision
         self.missing = missing
         self.unseen = unseen
@@ -280,6 +288,7 @@ class OptFairPost(RuleSolver):
             as_seed(self.random_state),
             holds_group=self.awareness == "aware" and self.sensitive_features is not None,
             left_out=None if self.awareness == "aware" else self.sensitive_features,
+            keep_folds=self.ensemble,
         )
         if posteriors.unweighted:
             warn_unweighted(posteriors.unweighted)
@@ -311,7 +320,7 @@ class OptFairPost(RuleSolver):
 
         self.rule_, self.constraints_ = solution.rule, constraints
         self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
-        self.n_base_fits_ = posteriors.n_fits
+        self.fold_models_, self.n_base_fits_ = posteriors.fold_models, posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
         self.keeps_classes_ = keeps_classes
         names = posterior.weight, posterior.groups, posterior.classes
@@ -330,6 +339,10 @@ class OptFairPost(RuleSolver):
         check_number("confidence", self.confidence, "[0.5, 1)", ", e.g. 0.95")
         if self.decision == "argmax" and self.unpromised == "mix":
             raise ValueError("unpromised='mix': draws decisions, and decision='argmax' draws none; use 'loosen'.")
+        if self.decision == "argmax" and self.ensemble:
+            raise ValueError(
+                "ensemble=True: mixes the rules of folds, which decision='argmax' cannot promise; use one."
+            )
 
     def _calibrate(
         self, Z: np.ndarray, pooled: np.ndarray | None, model: Any, data: TrainingData, splits: Splits, seed: int
@@ -382,13 +395,16 @@ class OptFairPost(RuleSolver):
 
     def _posteriors_of(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return z as the models give it, and calibrated."""
-        X, group = self._check_new_rows(X, sensitive_features)
-        raw = Z = self.posterior_model_(X)
+        return self._posteriors_by(self.posterior_model_, *self._check_new_rows(X, sensitive_features))
+
+    def _posteriors_by(self, model: Any, X: Any, group: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return z of checked rows as a model gives it, and calibrated."""
+        raw = Z = model(X)
         if group is not None:
             Z = place_in_groups(Z, group)
-        Z_plain = own_posterior(self.posterior_model_, raw, Z)
+        Z_plain = own_posterior(model, raw, Z)
         if self.calibration_ is not None:
-            pooled = None if group is None else pooled_posterior(self.posterior_model_, raw)
+            pooled = None if group is None else pooled_posterior(model, raw)
             Z = self.calibration_(Z, group, pooled)
         return Z_plain, Z
 
@@ -419,8 +435,10 @@ class OptFairPost(RuleSolver):
         >>> model.predict_proba(data.X).sum(axis=1).round(6).min()
         np.float64(1.0)
         """
-        Z = self.joint_posterior(X, sensitive_features=sensitive_features)
-        return self.rule_.predict_proba(Z)
+        X, group = self._check_new_rows(X, sensitive_features)
+        models = self.fold_models_ or (self.posterior_model_,)
+        h = [self.rule_.predict_proba(self._posteriors_by(model, X, group)[1]) for model in models]
+        return h[0] if len(h) == 1 else np.mean(h, axis=0)
 
     @uses_cores
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
@@ -522,7 +540,7 @@ class OptFairPost(RuleSolver):
         if self.calibration_ is not None and not self.keeps_classes_:
             codes_of[RECALIBRATED] = likeliest_classes(Z)
         codes_of[f"decisions ({self.decision})"] = decisions
-        codes_of["fair rule"] = normalise_rows(self.rule_.predict_proba(Z))
+        codes_of["fair rule"] = normalise_rows(self.predict_proba(people.X, sensitive_features=people.groups))
         names, n = (people.weight, self.rule_.groups, self.rule_.classes), len(people.label)
         counts = {name: count_codes(people.group, people.label, codes, *names) for name, codes in codes_of.items()}
         return make_report(f"{title}; {n} people given", self.rule_, constraints, counts, n_people=n)

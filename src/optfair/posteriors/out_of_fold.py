@@ -214,6 +214,7 @@ class PosteriorFit:
 
     Z : (n, A, m), out of fold where there are folds. model : X -> z, fitted on all rows. splits : the folds.
     n_fits : models fitted in all. unweighted : names of the estimators that took no weights, where there were any.
+    fold_models : those that Z is from, one for each of the splits, where they were to be kept.
     """
 
     Z: np.ndarray
@@ -221,6 +222,7 @@ class PosteriorFit:
     splits: Splits
     n_fits: int
     unweighted: tuple[str, ...] = ()
+    fold_models: tuple[PosteriorModel, ...] = ()
 
 
 def fit_posteriors(
@@ -235,11 +237,12 @@ def fit_posteriors(
     holds_group: bool = False,
     left_out: Any = None,
     in_sample: bool = False,
+    keep_folds: bool = False,
 ) -> PosteriorFit:
     """Learn z of the rows fitted on and of those to come, from the arguments of an estimator; see `make_recipe`.
 
     seed : of the models' parts that have none. left_out : sensitive columns that are not in X, if any. in_sample : both
-    from the same models, whatever ``cv`` is.
+    from the same models, whatever ``cv`` is. keep_folds : whether to keep the models of the folds.
     """
     recipe = make_recipe(estimator, group_estimator, posterior, cv, data, seed, holds_group=holds_group)
     splits = [] if in_sample else make_splits(cv, data)
@@ -249,8 +252,9 @@ def fit_posteriors(
         if in_sample:
             model = recipe.fit(data.X, data.a, data.y, data.weight)
             return PosteriorFit(model(data.X), model, splits, n_models, unweighted)
-        Z, model = out_of_fold(recipe, data, splits, n_jobs)
-    return PosteriorFit(Z, model, splits, n_models * (len(splits) + 1), unweighted)
+        Z, model, fold_models = out_of_fold(recipe, data, splits, n_jobs)
+    n_fits = n_models * (len(splits) + 1)
+    return PosteriorFit(Z, model, splits, n_fits, unweighted, fold_models if keep_folds else ())
 
 
 @contextmanager
@@ -273,23 +277,23 @@ def explain_missing_column(left_out: Any) -> Iterator[None]:
 
 def out_of_fold(
     recipe: PosteriorRecipe, data: TrainingData, splits: Splits, n_jobs: int | None
-) -> tuple[np.ndarray, PosteriorModel]:
-    """Return (Z of every row from models that have not seen it, (n, A, m); the model fitted on all rows)."""
+) -> tuple[np.ndarray, PosteriorModel, tuple[PosteriorModel, ...]]:
+    """Return (Z of every row from models that have not seen it, (n, A, m); the model of all rows; the folds' models)."""
     n = len(data.y)
     if recipe.kind == "given" and recipe.fixed is not None:
         model = recipe.fit(data.X, data.a, data.y, data.weight)
-        return model(data.X), model
+        return model(data.X), model, ()
     all_rows = np.arange(n)
     folds = [*splits, (all_rows, None)]
     n_jobs, kind = _workers(recipe, data, len(folds), n_jobs)
     fit = _fit_and_predict if n_jobs == 1 else _fit_on_one_core
     jobs = (delayed(fit)(recipe, data, train, test) for train, test in folds)
     with warnings.catch_warnings():  # tasks in threads exchange the list of filters, and the last may keep another's
-        *rows_of, model = Parallel(n_jobs=n_jobs, prefer=kind)(jobs)
+        *parts, (model, _) = Parallel(n_jobs=n_jobs, prefer=kind)(jobs)
     Z = np.empty((n, *recipe.shape))
-    for (_, test), rows in zip(splits, rows_of, strict=True):
+    for (_, test), (_, rows) in zip(splits, parts, strict=True):
         Z[test] = rows
-    return Z, model
+    return Z, model, tuple(fold_model for fold_model, _ in parts)
 
 
 def _workers(recipe: PosteriorRecipe, data: TrainingData, n_fits: int, n_jobs: int | None) -> tuple[int, str]:
@@ -315,8 +319,8 @@ def _fit_on_one_core(*arguments: Any) -> Any:
 
 
 def _fit_and_predict(recipe: PosteriorRecipe, data: TrainingData, train: np.ndarray, test: np.ndarray | None) -> Any:
-    """Return z of the rows in ``test`` from models fitted on ``train``; the model itself if there are none."""
+    """Return the model fitted on ``train``, and its z of the rows in ``test``, None if there are none."""
     X = data.X if test is None else take_rows(data.X, train)
     weight = None if data.weight is None else data.weight[train]
     model = recipe.fit(X, data.a[train], data.y[train], weight)
-    return model if test is None else model(take_rows(data.X, test))
+    return model, None if test is None else model(take_rows(data.X, test))
