@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
     from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
     from optfair.inputs.encoder import TableEncoder
+    from optfair.metrics.plans import Plan, plan
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
     from optfair.rule.rule import FairRule
@@ -33,6 +34,7 @@ __all__ = [
     "OptFairInPost",
     "OptFairPost",
     "OptFairWarning",
+    "Plan",
     "Ratio",
     "Rows",
     "RuleFileError",
@@ -43,6 +45,7 @@ __all__ = [
     "load_model",
     "load_rule",
     "metrics",
+    "plan",
     "solve",
 ]
 
@@ -52,6 +55,7 @@ _HOME = {
     "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
     "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
     "inputs.encoder": ("TableEncoder",),
+    "metrics.plans": ("Plan", "plan"),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
     "rule.rule": ("FairRule",),
