@@ -1,4 +1,4 @@
-"""Read how many people of which group and true class there are, or are to be: P[a,i], and their number if it is known."""
+"""Read who there is, or is to be: the share P[a,i] of each group and true class, and the number of people if known."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def _from_numbers(numbers: dict[Any, Any], classes: Any) -> Composition:
         raise ValueError(f"classes: missing; give {CLASS_FORMS}.")
     if isinstance(classes, Mapping) or (isinstance(classes, pd.Series) and classes.name in COUNTED):
         share, _ = _shares("classes", dict(classes))
-        return Composition(names, check_names(list(dict(classes)), len(share), "classes"), np.outer(size, share), people)
+        return Composition(
+            names, check_names(list(dict(classes)), len(share), "classes"), np.outer(size, share), people
+        )
     if is_integer(classes, 2):
         m = int(classes)
         return Composition(names, pd.RangeIndex(m), np.outer(size, np.full(m, 1 / m)), people)
@@ -103,7 +105,9 @@ def _from_table(names: pd.Index, size: np.ndarray, people: int | None, table: An
         class_names = pd.RangeIndex(np.shape(table)[1])
     numbers = as_numbers(table)
     if numbers is None or len(numbers) != len(names):
-        raise ValueError(f"classes: a table of groups by classes must have {len(names)} lines of numbers, one per group.")
+        raise ValueError(
+            f"classes: a table of groups by classes must have {len(names)} lines of numbers, one per group."
+        )
     keys = [(group, label) for group in names for label in class_names]
     share, total = _shares("classes", dict(zip(keys, numbers.ravel().tolist(), strict=True)), empty=True)
     prior = share.reshape(numbers.shape)

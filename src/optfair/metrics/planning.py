@@ -68,13 +68,18 @@ class Demand:
         highest = low + self._union_quantile(len(noise.gap)) * noise.sigma.max() / root_n
         return self._root(lambda tolerance: self._failure(noise, tolerance, root_n), low, highest)
 
-    def promise_people(self, sigma: float, n_rows: int, tolerance: float) -> float:
+    def promise_people(self, noise: RowNoise, tolerance: float) -> float:
         """Return N with which a fitted rule can be promised."""
-        return (self.promise_tolerance(sigma, n_rows, 1.0) / (tolerance * (1 - self.share_left))) ** 2
+        return (self.promise_tolerance(noise, 1.0) / (tolerance * (1 - self.share_left))) ** 2
 
-    def promise_tolerance(self, sigma: float, n_rows: int, people: float) -> float:
-        """Return the smallest tolerance that can be promised with N people."""
-        return float(stats.norm.isf((1 - self.confidence) / (2 * n_rows)) * sigma / math.sqrt(people))
+    def promise_tolerance(self, noise: RowNoise, people: float, n_rows: int | None = None) -> float:
+        """Return the smallest tolerance that can be promised with N people. n_rows : K, if these are not all rows."""
+        z = stats.norm.isf((1 - self.confidence) / (2 * (n_rows or len(noise.sigma))))
+        return float(z * noise.sigma.max() / math.sqrt(people))
+
+    def people(self, noise: RowNoise, tolerance: float) -> tuple[float, float]:
+        """Return N for an audit and for a promise."""
+        return self.audit_people(noise, tolerance), self.promise_people(noise, tolerance)
 
     def _failure(self, noise: RowNoise, tolerance: float, root_n: float) -> float:
         z, sides = stats.norm.ppf(self.confidence), np.array([[1.0], [-1.0]])

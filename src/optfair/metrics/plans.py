@@ -1,4 +1,4 @@
-"""Plan an audit or a promise: `optfair.plan` counts people, and a `Plan` tells, tabulates and draws how many are needed."""
+"""Plan an audit or a promise: `plan` works out how many people are needed, a `Plan` tells, tabulates and draws it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from optfair.metrics.planning import Demand, RowNoise, cell_classes, row_noise
 from optfair.utils.checks import check_number, share_hint
 from optfair.utils.files import replacing
 
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
 WORST_RATE = 0.5  # p(1 − p) is largest there
+AUDIT_COLOUR, PROMISE_COLOUR = "#0072B2", "#D55E00"  # of Okabe and Ito: most colour-blind people can tell them apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,8 @@ class Plan:
     total : dict
         People needed for an "audit" and for a "promise", all cells together.
     smallest : dict
-        Smallest tolerance for an "audit" and for a "promise" of the people there are; empty where they are unknown.
+        Smallest tolerance of an "audit" and of a "promise" (with nothing left to accuracy) for the people there are;
+        empty where they are unknown.
     n_people : int or None
         People there are.
     table : pandas.DataFrame
@@ -49,12 +52,14 @@ class Plan:
         Probability that audit and promise are right.
     power : float
         Probability that the audit passes.
+    gap : float
+        True gap for which it does.
 
     Examples
     --------
     >>> import optfair
     >>> optfair.plan({"A": 1200, "B": 300}, classes=5, criterion="dp", tolerance=0.05).total["audit"]
-    2410
+    3502
     """
 
     criterion: str
@@ -66,12 +71,13 @@ class Plan:
     table: pd.DataFrame = field(repr=False)
     confidence: float = 0.95
     power: float = 0.8
+    gap: float = 0.0
     _noise: Any = field(default=None, repr=False)
     _demand: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        needed = " and ".join(f"{people:,} people to {name}" for name, people in self.total.items())
-        text = f"{self.criterion} within {self.tolerance:g}: {needed}"
+        requirement = " and ".join(f"{people:,} people to {name}" for name, people in self.total.items())
+        text = f"{self.criterion} within {self.tolerance:g}: {requirement}"
         return f"<Plan of {len(self.table)} cells, {text}; see .table, .curve(), .plot()>"
 
     def __str__(self) -> str:
@@ -87,7 +93,7 @@ class Plan:
         if self.smallest:
             lines.append(
                 f"with the {self.n_people:,} people there are, the smallest tolerance is {self.smallest['audit']:.3f} "
-                f"for an audit and {self.smallest['promise']:.3f} for a promise"
+                f"for an audit, {self.smallest['promise']:.3f} for a promise at any cost in accuracy"
             )
         return "\n".join(lines)
 
@@ -110,14 +116,12 @@ class Plan:
         >>> import optfair
         >>> plan = optfair.plan({"A": 0.8, "B": 0.2}, classes=5)
         >>> plan.curve([0.02, 0.05])["audit"].tolist()
-        [15048.0, 2408.0]
+        [21888.0, 3502.0]
         """
         lines = []
         for value in tolerances:
             tolerance = check_number("tolerances", value, "(0, 1)", share_hint(value))
-            promise = self._demand.promise_people(self._noise.sigma.max(), len(self._noise.sigma), tolerance)
-            audit = self._demand.audit_people(self._noise, tolerance)
-            lines.append((tolerance, *(people if math.isinf(people) else math.ceil(people) for people in (audit, promise))))
+            lines.append((tolerance, *np.ceil(self._demand.people(self._noise, tolerance))))
         return pd.DataFrame(lines, columns=["tolerance", "audit", "promise"], dtype=float)
 
     def plot(self, path: str | Path | None = None, ax: Any = None) -> Any:
@@ -141,12 +145,16 @@ class Plan:
         >>> plan = optfair.plan({"A": 1200, "B": 300}, classes=5)
         >>> axes = plan.plot("plan.png")  # doctest: +SKIP
         """
+        suffix = ".png" if path is None else Path(path).suffix.lower()
+        if suffix not in PICTURE_FORMATS:
+            ending = ", ".join(PICTURE_FORMATS)
+            raise ValueError(f"path={str(path)!r}: the name of a picture must end in {ending}.")
         pyplot = need_extra("matplotlib.pyplot", "Plan.plot")
         ax = pyplot.subplots(figsize=(7, 4.6), layout="constrained")[1] if ax is None else ax
         _draw(self, ax)
         if path is not None:
             with replacing(Path(path)) as temporary:
-                ax.figure.savefig(temporary, format=Path(path).suffix[1:].lower() or "png", dpi=150)
+                ax.figure.savefig(temporary, format=suffix[1:], dpi=150)
         return ax
 
 
@@ -223,7 +231,9 @@ def plan(
     constraint = Constraint(criterion, float(tolerance), reference)
     people = read_composition(groups, classes, n_people)
     if not people.labelled and constraint.criterion != "dp":
-        raise ValueError(f"criterion={criterion!r}: speaks of true classes, which groups= does not know; give them, or 'dp'.")
+        raise ValueError(
+            f"criterion={criterion!r}: speaks of true classes, which groups= does not know; give them, or 'dp'."
+        )
     rows = compile_rows([constraint], people.groups, people.classes, people.prior)
     warn_empty(rows.dropped)
     noise = row_noise(rows, people.prior, _rates(rows, people, rate), gap)
@@ -231,23 +241,23 @@ def plan(
     distinct = noise.part(np.arange(len(rows)))
     if not len(distinct.sigma):
         raise ValueError("groups: no two of them have people of the same class, so that there is nothing to compare.")
-    table = _cell_table(rows, people, noise, demand, float(tolerance))
-    smallest: dict[str, float] = {}
+    requirement, smallest = demand.people(distinct, tolerance), {}
     if people.people is not None:
         smallest = {
             "audit": demand.audit_tolerance(distinct, people.people),
-            "promise": demand.promise_tolerance(distinct.sigma.max(), len(distinct.sigma), people.people),
+            "promise": demand.promise_tolerance(distinct, people.people),
         }
     return Plan(
         criterion=constraint.criterion,
         reference=reference,
         tolerance=float(tolerance),
-        total={name: int(table[f"to_{name}"].sum()) for name in ("audit", "promise")},
+        total=dict(zip(("audit", "promise"), (math.ceil(people) for people in requirement), strict=True)),
         smallest=smallest,
         n_people=people.people,
-        table=table,
+        table=_cell_table(rows, people, noise, demand, requirement),
         confidence=float(confidence),
         power=float(power),
+        gap=float(gap),
         _noise=distinct,
         _demand=demand,
     )
@@ -263,11 +273,11 @@ def _rates(rows: RowSet, people: Composition, rate: float | None) -> np.ndarray:
     return np.asarray(share[[place[name] for name in rows.table["outcome"]]])
 
 
-def _cell_table(rows: RowSet, people: Composition, noise: RowNoise, demand: Demand, tolerance: float) -> pd.DataFrame:
-    """Return a line per cell that rows are about; see `Plan`."""
-    distinct = noise.part(np.arange(len(rows)))
-    sigma, n_rows = float(distinct.sigma.max()), len(distinct.sigma)
-    needed = (demand.audit_people(distinct, tolerance), demand.promise_people(sigma, n_rows, tolerance))
+def _cell_table(
+    rows: RowSet, people: Composition, noise: RowNoise, demand: Demand, requirement: tuple[float, float]
+) -> pd.DataFrame:
+    """Return a line per cell that rows are about; see `Plan`. requirement : people of all cells."""
+    n_rows = len(noise.part(np.arange(len(rows))).sigma)
     members: dict[tuple, list[int]] = {}
     for k, (group, against, given) in enumerate(
         zip(rows.table["group"], rows.table["against"], cell_classes(rows), strict=True)
@@ -282,15 +292,15 @@ def _cell_table(rows: RowSet, people: Composition, noise: RowNoise, demand: Dema
     for cell in cells:
         prior = people.prior[group_place[cell[0]]]
         share = float(prior.sum() if cell[1] is None else prior[class_place[cell[1]]])
-        own = noise.part(np.array(members[cell]))
+        cell_noise = noise.part(np.array(members[cell]))
         tolerances = [math.nan, math.nan]
-        if people.people is not None and len(own.sigma):
+        if people.people is not None and len(cell_noise.sigma):
             tolerances = [
-                demand.audit_tolerance(own, people.people),
-                demand.promise_tolerance(float(own.sigma.max()), n_rows, people.people),
+                demand.audit_tolerance(cell_noise, people.people),
+                demand.promise_tolerance(cell_noise, people.people, n_rows),
             ]
         count = math.nan if people.people is None else round(share * people.people)
-        numbers.append([share, count, *(math.ceil(share * n) for n in needed), *tolerances])
+        numbers.append([share, count, *(math.ceil(share * n) for n in requirement), *tolerances])
     columns = ["share", "people", "to_audit", "to_promise", "audit_tolerance", "promise_tolerance"]
     return pd.concat([object_frame(["group", "given"], cells), pd.DataFrame(numbers, columns=columns)], axis=1)
 
@@ -302,28 +312,43 @@ def _need(purpose: str, total: int, least: int, ending: str) -> str:
 def _draw(plan: Plan, ax: Any) -> None:
     """Draw the curves of people against tolerance, what is asked for, and what the people there are allow."""
     marks = [plan.tolerance, *plan.smallest.values()]
-    curve = plan.curve(np.linspace(min(marks) / 1.6, min(max(marks) * 1.6, 0.999), 80))
-    curve = curve[np.isfinite(curve["audit"])]
-    for name, colour, label in (
-        ("promise", "#D55E00", "to promise it when a rule is fitted"),
-        ("audit", "#0072B2", f"to pass an audit (in {plan.power:.0%} of audits)"),
-    ):
-        total = plan.total[name]
-        ax.plot(curve["tolerance"], curve[name], color=colour, linewidth=2, label=label)
-        ax.plot(plan.tolerance, total, "o", color=colour)
-        text = {"xytext": (8, 6), "textcoords": "offset points", "color": colour, "fontweight": "bold"}
-        ax.annotate(f"{total:,}", (plan.tolerance, total), **text)
-    ax.axvline(plan.tolerance, color="0.6", linewidth=1, linestyle=":", label=f"tolerance asked for: {plan.tolerance:g}")
+    curve = plan.curve(np.geomspace(min(marks) / 2, min(max(marks) * 2.5, 0.999), 100)).replace(np.inf, np.nan)
+    x, promise = curve["tolerance"], curve["promise"]
+    line = {"color": PROMISE_COLOUR, "linewidth": 2}
+    ax.plot(x, promise, label=f"to promise, {plan._demand.share_left:.0%} of the tolerance left to accuracy", **line)
+    strictest = promise * (1 - plan._demand.share_left) ** 2
+    ax.plot(x, strictest, color=PROMISE_COLOUR, linestyle="--", label="to promise, nothing left to accuracy")
+    audit = f"to audit: a rule {'without gaps' if plan.gap == 0 else f'with a gap of {plan.gap:g}'} passes "
+    ax.plot(x, curve["audit"], color=AUDIT_COLOUR, linewidth=2, label=f"{audit}in {plan.power:.0%} of audits")
+    ax.axvline(plan.tolerance, color="0.5", linestyle=":", label=f"tolerance asked for: {plan.tolerance:g}", zorder=0)
     if plan.n_people is not None:
-        ax.axhline(plan.n_people, color="black", linewidth=1, label=f"people there are: {plan.n_people:,}")
-        for name, colour in (("audit", "#0072B2"), ("promise", "#D55E00")):
-            ax.plot(plan.smallest[name], plan.n_people, "s", color=colour)
-            text = {"xytext": (4, 7), "textcoords": "offset points", "color": colour}
-            ax.annotate(f"{plan.smallest[name]:.3f}", (plan.smallest[name], plan.n_people), **text)
-    ax.set_yscale("log")
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlim(left=0)
-    ax.set_xlabel("tolerance: largest gap between groups")
+        ax.axhline(plan.n_people, color="black", linewidth=1, label=f"people there are: {plan.n_people:,}", zorder=0)
+    for name, colour in (("audit", AUDIT_COLOUR), ("promise", PROMISE_COLOUR)):
+        below = (name == "audit") == (plan.total["audit"] < plan.total["promise"])
+        _mark(ax, "o", plan.tolerance, plan.total[name], f"{plan.total[name]:,}", colour, below)
+        if plan.n_people is not None:
+            left = plan.smallest[name] == min(plan.smallest.values())
+            _mark(ax, "s", plan.smallest[name], plan.n_people, f"{plan.smallest[name]:.3f}", colour, left)
+    ticker = need_extra("matplotlib.ticker", "Plan.plot")
+    for axis, scale, form, digits in (
+        (ax.xaxis, ax.set_xscale, "g", (1, 2, 3, 5, 7)),
+        (ax.yaxis, ax.set_yscale, ",.0f", (1, 2, 5)),
+    ):
+        scale("log")
+        axis.set_major_locator(ticker.LogLocator(subs=digits))
+        axis.set_major_formatter(ticker.StrMethodFormatter(f"{{x:{form}}}"))
+        axis.set_minor_locator(ticker.NullLocator())
+    against = "everybody" if plan.reference == "overall" else "any other group"
+    ax.set_xlabel(f"tolerance: largest gap allowed between a group and {against}")
     ax.set_ylabel("people needed, all groups together")
-    ax.grid(alpha=0.3, which="both")
-    ax.legend(edgecolor="none", framealpha=0.9)
+    ax.set_title(f"How many people: {CRITERIA[plan.criterion].replace('_', ' ')}, confidence {plan.confidence:.0%}")
+    ax.grid(alpha=0.3)
+    ax.legend(loc="upper right", edgecolor="none", framealpha=0.9, fontsize=9)
+
+
+def _mark(ax: Any, marker: str, x: float, y: float, text: str, colour: str, below: bool) -> None:
+    """Mark a point and write its number beside it, below to the left or above to the right, on paper of its own."""
+    ax.plot(x, y, marker, color=colour)
+    place = {"xytext": (-7, -12) if below else (7, 5), "ha": "right" if below else "left", "fontweight": "bold"}
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
+    ax.annotate(text, (x, y), color=colour, bbox=paper, textcoords="offset points", fontsize=9, **place)
