@@ -19,12 +19,17 @@ COUNTS = {"A": 1200, "B": 300}
 CRITERIA = ["dp", "eop", "eo", "meo", "oae"]
 
 
-def audit_power(shares, m, criterion, n, runs, reference="overall", tolerance=0.05, gap=0.0, seed=0):
-    """Return how often an audit of n random people passes; predictions are uniform, but for a gap of the last group."""
-    rng, A = np.random.default_rng(seed), len(shares)
+def audit_power(shares, m, criterion, n, runs, reference="overall", tolerance=0.05, gap=0.0, rate=None):
+    """Return how often an audit of n random people passes; predictions are uniform, but for a gap of the last group.
+
+    rate : of the second of two classes, if they are not.
+    """
+    rng, A = np.random.default_rng(0), len(shares)
     groups, classes, prior = pd.RangeIndex(A), pd.RangeIndex(m), np.outer(shares, np.full(m, 1 / m))
     rows = compile_rows([Constraint(criterion, tolerance, reference)], groups, classes, prior)
     h = np.full((A, m, m), 1 / m)
+    if rate is not None:
+        h[:] = 1 - rate, rate
     h[-1, :, :2] += np.array([1, -1]) * gap / (1 - shares[-1])
     passes = 0
     for _ in range(runs):
@@ -61,6 +66,14 @@ def test_simulated_audits_need_the_people_planned_within_a_fifth(name):
     noise = 2.5 * np.sqrt(0.16 / runs)
     assert audit_power(shares, m, criterion, round(1.2 * n), runs, **options) >= 0.8 - noise
     assert audit_power(shares, m, criterion, round(n / 1.2), runs, **options) <= 0.8 + noise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "tolerance"), [(0.02, 0.02), (0.05, 0.05), (0.9, 0.1)])
+def test_rare_outcomes_need_at_most_a_fifth_more(rate, tolerance):
+    shares, options = [0.7, 0.2, 0.1], {"rate": rate, "tolerance": tolerance}
+    n = optfair.plan(dict(enumerate(shares)), 2, **options).total["audit"]
+    assert audit_power(shares, 2, "dp", round(1.2 * n), 500, **options) >= 0.8 - 2.5 * np.sqrt(0.16 / 500)
 
 
 @pytest.mark.parametrize("name", ["dp, two groups and classes", "eo"])

@@ -176,7 +176,8 @@ def plan(
 
     An audit is of people whom the rule was not fitted on, and passes where `optfair.metrics.violation_bound` is within
     the tolerance. A promise is made for a rule at fitting, from the people fitted on. Both need people of every group
-    (and of every true class in it, for "eop", "eo" and "meo"), so that the smallest cell decides.
+    (and of every true class in it, for "eop", "eo" and "meo"), so that the smallest cell decides. These are normal
+    approximations: where fewer than about ten hits are expected in the smallest cell, audits need more.
 
     Parameters
     ----------
