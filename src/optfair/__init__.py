@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
     from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
     from optfair.inputs.encoder import TableEncoder
+    from optfair.metrics.plans import Plan, plan
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
     from optfair.rule.promise import Promise, PromiseError
@@ -34,6 +35,7 @@ __all__ = [
     "OptFairInPost",
     "OptFairPost",
     "OptFairWarning",
+    "Plan",
     "Promise",
     "PromiseError",
     "Ratio",
@@ -46,6 +48,7 @@ __all__ = [
     "load_model",
     "load_rule",
     "metrics",
+    "plan",
     "solve",
 ]
 
@@ -55,6 +58,7 @@ _HOME = {
     "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
     "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
     "inputs.encoder": ("TableEncoder",),
+    "metrics.plans": ("Plan", "plan"),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
     "rule.promise": ("Promise", "PromiseError"),

@@ -17,6 +17,7 @@ FOREIGN = {
     "sparse_output": "scikit-learn's OneHotEncoder",
     "OPTFAIR_DATA": "the environment",
     "CLASS": "optfair audit --scores",
+    "NAME": "optfair plan --groups",
 }
 
 

@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"optfair {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_datasets):
+    for add in (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_plan, _add_datasets):
         add(commands)
     return parser
 
@@ -158,6 +158,56 @@ def _add_frontier(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--plot", metavar="PICTURE", help="also draw a picture (.png, .svg, .pdf)")
 
 
+def _add_plan(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands,
+        "plan",
+        "say how many people an audit and a promise need",
+        "Give numbers (--groups A=1200,B=300 --classes 5), or a table whose people are counted (FILE --group --label). "
+        "Without numbers of people, shares such as A=0.8,B=0.2 do.",
+    )
+    _add_table(parser, nargs="?")
+    parser.add_argument("--groups", metavar="NAME=NUMBER,...", help="people, or shares, of each group")
+    parser.add_argument(
+        "--classes",
+        metavar="N",
+        help="number of classes, equally frequent, or their shares, the same in all groups: CLASS=SHARE,...",
+    )
+    parser.add_argument("--people", type=int, metavar="N", help="number of people there are, if --groups has shares")
+    _add_groups(parser, marginals=False)
+    parser.add_argument("--label", metavar="COLUMN", help="column of the true class")
+    parser.add_argument(
+        "--criterion",
+        default=DEFAULT_CRITERION,
+        metavar="NAME",
+        help="dp, eop, eo, meo, oae or the long name (default: %(default)s)",
+    )
+    parser.add_argument("--tolerance", type=float, default=0.05, help="largest allowed gap (default: %(default)s)")
+    _add_reference(parser)
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        default=0.95,
+        help="probability that an audit that passes, or a promise, is right (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--power", type=float, default=0.8, help="probability that the audit passes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--gap", type=float, default=0.0, help="true gap of the rule that is audited (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rate",
+        type=float,
+        help="rate that is compared; 0.5 needs the most people (default: 0.5, for dp the shares of the classes)",
+    )
+    parser.add_argument(
+        "--rows", type=int, default=10, metavar="N", help="number of cells shown (default: %(default)s)"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help=f"write every cell to this table: {TABLES}")
+    parser.add_argument("--plot", metavar="PICTURE", help="draw people against tolerance (.png, .svg, .pdf)")
+
+
 def _add_datasets(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "datasets", "list the data sets, where they are and how to get them")
     parser.add_argument("name", nargs="?", metavar="NAME", help="describe this data set")
@@ -205,8 +255,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and the models (default: 0)")
 
 
-def _add_table(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help=f"table: {TABLES}")
+def _add_table(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    parser.add_argument("file", metavar="FILE", nargs=nargs, help=f"table: {TABLES}")
     parser.add_argument("--encoding", default="utf-8", help="encoding of a CSV file (default: %(default)s)")
     parser.add_argument(
         "--separator", help="character between the cells of a CSV file (default: a comma, or a tab for .tsv)"
@@ -221,22 +271,23 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_groups(parser: argparse.ArgumentParser) -> None:
+def _add_groups(parser: argparse.ArgumentParser, marginals: bool = True) -> None:
     parser.add_argument(
         "--group",
-        required=True,
+        required=marginals,
         metavar="COLUMN",
         action="append",
         help="column of the sensitive attribute. Several columns form intersections: repeat the option or separate "
         "them by commas",
     )
-    parser.add_argument(
-        "--attributes",
-        choices=("intersections", "marginals", "both"),
-        default="intersections",
-        help="with several --group columns, compare their intersections, each column by itself, or both "
-        "(default: %(default)s)",
-    )
+    if marginals:
+        parser.add_argument(
+            "--attributes",
+            choices=("intersections", "marginals", "both"),
+            default="intersections",
+            help="with several --group columns, compare their intersections, each column by itself, or both "
+            "(default: %(default)s)",
+        )
     parser.add_argument(
         "--missing",
         choices=("error", "group"),
@@ -255,12 +306,16 @@ def _add_constraint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance", type=float, default=0.01, help="largest allowed gap of the criterion (default: %(default)s)"
     )
+    _add_reference(parser)
+    parser.add_argument(
+        "--outcome", metavar="CLASS", action="append", help="only compare predictions of this class; repeat it"
+    )
+
+
+def _add_reference(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference",
         choices=("overall", "pairwise"),
         default="overall",
         help="compare each group with everybody, or every two groups with each other (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--outcome", metavar="CLASS", action="append", help="only compare predictions of this class; repeat it"
     )

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             check_paths(arguments)
             _limit_threads()
-            if "file" in arguments:
+            if getattr(arguments, "file", None) is not None:
                 importlib.import_module("optfair.cli.columns").check_named_columns(arguments)
             code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
             if sys.stdout is not None:

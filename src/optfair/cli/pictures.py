@@ -1,4 +1,4 @@
-"""Draw the pictures of `frontier` and `demo`, without a display."""
+"""Draw the pictures of `frontier`, `plan` and `demo`, without a display."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pandas as pd
 
 from optfair.cli.paths import InputError
 from optfair.errors import need_extra
+from optfair.metrics.plans import PICTURE_FORMATS, Plan
 from optfair.rule.frontier import Frontier
 from optfair.utils.files import replacing
 
-FORMATS = (".png", ".svg", ".pdf")
 # Blue, orange, green, … of Okabe and Ito, which most colour-blind people can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 
 
 def check_picture_name(path: str, option: str) -> None:
     """Check, before long work, that a picture of this name can be drawn."""
-    if Path(path).suffix.lower() not in FORMATS:
-        raise InputError(f"{option} {path}: the name of a picture must end in {', '.join(FORMATS)}.")
+    if Path(path).suffix.lower() not in PICTURE_FORMATS:
+        raise InputError(f"{option} {path}: the name of a picture must end in {', '.join(PICTURE_FORMATS)}.")
     need_extra("matplotlib", option)
 
 
@@ -31,6 +31,13 @@ def draw_curve(frontier: Frontier, title: str) -> Any:
     figure, axes = _pyplot().subplots(figsize=(6, 4), layout="constrained")
     frontier.plot(axes)
     axes.set_title(title, fontsize=10)
+    return figure
+
+
+def draw_plan(plan: Plan) -> Any:
+    """Return a figure of people against tolerance."""
+    figure, axes = _pyplot().subplots(figsize=(7.5, 5), layout="constrained")
+    plan.plot(ax=axes)
     return figure
 
 

@@ -341,7 +341,7 @@ class OptFairPost(RuleSolver):
             raise ValueError("unpromised='mix': draws decisions, and decision='argmax' draws none; use 'loosen'.")
         if self.decision == "argmax" and self.ensemble:
             raise ValueError(
-                "ensemble=True: mixes the rules of folds, which decision='argmax' cannot promise; use one."
+                "ensemble=True: draws among the rules of folds, and decision='argmax' draws none; use one."
             )
 
     def _calibrate(

@@ -278,7 +278,7 @@ def explain_missing_column(left_out: Any) -> Iterator[None]:
 def out_of_fold(
     recipe: PosteriorRecipe, data: TrainingData, splits: Splits, n_jobs: int | None
 ) -> tuple[np.ndarray, PosteriorModel, tuple[PosteriorModel, ...]]:
-    """Return (Z of every row from models that have not seen it, (n, A, m); the model of all rows; the folds' models)."""
+    """Return (Z of every row from models that have not seen it, (n, A, m); the model of all rows; of the folds)."""
     n = len(data.y)
     if recipe.kind == "given" and recipe.fixed is not None:
         model = recipe.fit(data.X, data.a, data.y, data.weight)
