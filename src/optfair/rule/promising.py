@@ -68,10 +68,10 @@ def tightened_family(
     first = search.trial(plain)
     start = replace(first, se=own_noise(_expected_counts(first.counts, n_people), search.rows).scale)
     for c in FAMILY:
-        trial = search.tightened(start, c)
-        if trial is not None:
-            start = replace(trial, se=start.se)
-            yield trial.solution
+        trials = search.tightened(start, c)
+        if trials:
+            start = replace(trials[-1], se=start.se)
+            yield start.solution
     yield plain
 
 

@@ -38,7 +38,7 @@ FIRST = 2.5  # standard errors to begin with: what 10 to 100 rows need where all
 PRECISE = 0.1  # standard errors: rules that are closer have the same accuracy to three digits
 REFINEMENTS = 4  # trials between two of which one is promised and the other is not
 LEAST_WIDTH = 0.05  # of a bound: with less, moved bounds contradict each other
-ROUNDS = 4  # of moving the bounds by what labels say
+ROUNDS = 6  # of moving the bounds by what labels say
 OVER, UNDER = 0.0005, 0.001  # labelled values outside and inside of their bounds that are near enough
 FEW_TWINS = 0.02  # of the undecided rows: with fewer that have a twin, hashed decisions are independent
 
@@ -141,26 +141,26 @@ class PromiseSearch:
         return float(np.quantile(largest, self.confidence, method="higher"))
 
     # -- tighter rules -------------------------------------------------------------------------------------
-    def tightened(self, start: Trial, c: float) -> Trial | None:
-        """Return a rule whose labelled values are within bounds tightened by c standard errors; None if there is none.
+    def tightened(self, start: Trial, c: float) -> list[Trial]:
+        """Return rules whose labelled values approach bounds tightened by c standard errors; none where there is none.
 
-        start : of similar bounds. Of all rounds the one that ends nearest to the bounds is taken.
+        start : of similar bounds. What labels say of a rule changes with the rule, so that the bounds are moved again;
+        by the mean of the last two moves where these go to and fro.
         """
         lower, upper = self.tight_bounds(start.se, c)
-        trial, nearest, least = start, None, np.inf
+        trials, shift = [start], None
         for _ in range(ROUNDS):
-            shift = trial.values - trial.solution.rule.multipliers["value"].to_numpy()
+            latest = trials[-1].values - trials[-1].solution.rule.multipliers["value"].to_numpy()
+            shift = latest if shift is None or len(trials) <= 2 else (latest + shift) / 2
+            problem = self.problem.with_bounds(lower - shift, upper - shift)
             try:
-                solution = solve_problem(self.problem.with_bounds(lower - shift, upper - shift), trial.solution)
+                trials.append(self.trial(solve_problem(problem, trials[-1].solution), c))
             except InfeasibleError:
                 break
-            trial = self.trial(solution, c)
-            distance = float(np.maximum(trial.values - upper, lower - trial.values).max())
-            if abs(distance) < least:
-                nearest, least = trial, abs(distance)
-            if -UNDER <= distance <= OVER:
+            values = trials[-1].values
+            if -UNDER <= float(np.maximum(values - upper, lower - values).max()) <= OVER:
                 break
-        return nearest
+        return trials[1:]
 
     def tight_bounds(self, se: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds tightened by c standard errors; of two bounds at least a twentieth of their width remains."""
@@ -172,19 +172,20 @@ class PromiseSearch:
         return np.where(both, middle - width, lower + c * se), np.where(both, middle + width, upper - c * se)
 
     def search(self, plain: Trial) -> tuple[Trial | None, Trial]:
-        """Return (the promised rule that is tightened least, None if there is none; the fairest rule tried)."""
-        trials = {0.0: plain}
+        """Return (the most accurate promised rule, None if there is none; the fairest rule tried)."""
+        trials = {0.0: [plain]}
 
         def excess(c: float) -> float:
             if c not in trials:
-                nearest = min(trials, key=lambda other: abs(other - c))
-                trials[c] = self.tightened(trials[nearest], c) or replace(plain, ratio=np.inf, tightening=c)
-            return min(trials[c].ratio - 1, 1.0)
+                nearest = min((d for d in trials if trials[d]), key=lambda d: abs(d - c))
+                trials[c] = self.tightened(replace(trials[nearest][-1], se=plain.se), c)
+            return min([trial.ratio - 1 for trial in trials[c]], default=1.0)
 
         if plain.ratio > 1:
             low, high = (0.0, FIRST) if excess(FIRST) <= 0 else (FIRST, MOST)
             if excess(high) < 0:
-                optimize.brentq(excess, low, high, xtol=PRECISE, maxiter=REFINEMENTS, disp=False)
-        promised = [c for c, trial in trials.items() if trial.ratio <= 1]
-        fairest = min(trials.values(), key=lambda trial: trial.ratio)
-        return (trials[min(promised)] if promised else None), fairest
+                optimize.brentq(lambda c: min(excess(c), 1.0), low, high, xtol=PRECISE, maxiter=REFINEMENTS, disp=False)
+        every = [trial for several in trials.values() for trial in several]
+        promised = [trial for trial in every if trial.ratio <= 1]
+        fairest = min(every, key=lambda trial: trial.ratio)
+        return max(promised, key=lambda trial: trial.accuracy, default=None), fairest
