@@ -96,17 +96,18 @@ def world_scores(setting: Setting, seed: int) -> dict[str, dict[str, float]]:
     X_all, Z_true = world_population((setting.groups, setting.classes, setting.population))
     X_all = X_all[:, :k]
     names = {"groups": pd.Index(world.group_names), "classes": pd.Index(world.class_names)}
-    rows = compile_rows([Constraint(setting.criterion, setting.tolerance)], *names.values(), Z_true.mean(axis=0))
+    constraint, prior = Constraint(setting.criterion, setting.tolerance), Z_true.mean(axis=0)
+    rows = compile_rows([constraint], names["groups"], names["classes"], prior)
 
     def scores(made: MadeRule, posteriors: list[np.ndarray]) -> dict[str, float]:
         h = np.mean([made.rule.predict_proba(Z) for Z in posteriors], axis=0)
         return score(made, np.einsum("xai,xj->aij", Z_true, h, optimize=True) / len(h), rows)
 
-    model = make_model(setting, ensemble=True).fit(X, y, sensitive_features=groups)
+    model = make_model(setting, ensemble=setting.ensemble).fit(X, y, sensitive_features=groups)
     half = fitted_problem(model)[0].with_constraints([Constraint(setting.criterion, setting.tolerance / 2)])
     full = [model.joint_posterior(X_all)]
     folds = [model._posteriors_by(fold, X_all, None)[1] for fold in model.fold_models_]
-    made = rules_of(*fitted_problem(model), half, ensemble=True)
+    made = rules_of(*fitted_problem(model), half, ensemble=setting.ensemble)
     out = {rule.method: scores(rule, folds if rule.ensemble else full) for rule in made}
 
     n_fit = int(0.6 * setting.n)

@@ -29,7 +29,8 @@ class Setting:
 
     title : in tables. criterion, tolerance : what is asked for. n : people of a sample. runs : samples to draw.
     groups, classes : of a world. learner : "logistic" or "forest". n_features : that the model is shown, None for all.
-    data : a data set, "" for a world. options : of `optfair.datasets.load`. population : people behind the truth.
+    ensemble : whether the mixture of the folds is measured too. data : a data set, "" for a world. options : of
+    `optfair.datasets.load`. population : people behind the truth of a world.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Setting:
     classes: int = 0
     learner: str = "logistic"
     n_features: int | None = None
+    ensemble: bool = False
     data: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     population: int = POPULATION
@@ -54,9 +56,15 @@ _WORLDS = {
 }
 SETTINGS: dict[str, Setting] = {
     **_WORLDS,
-    "dp-wrong": replace(_WORLDS["dp-4x3"], title="world, 4 × 3, wrong model", n_features=2),
+    "dp-wrong": replace(_WORLDS["dp-4x3"], title="world, 4 × 3, wrong model", n_features=2, ensemble=True),
     "dp-forest": replace(
-        _WORLDS["dp-4x3"], title="world, 4 × 3, forest", tolerance=0.06, n=8_000, learner="forest", population=60_000
+        _WORLDS["dp-4x3"],
+        title="world, 4 × 3, forest",
+        tolerance=0.06,
+        n=8_000,
+        learner="forest",
+        ensemble=True,
+        population=60_000,
     ),
     "adult-dp": Setting("Adult occupation, 4 × 5", "dp", 0.03, 20_000, 100, data="adult-occupation"),
     "adult-eo": Setting("Adult occupation, 4 × 5", "eo", 0.15, 20_000, 100, data="adult-occupation"),
@@ -74,7 +82,7 @@ def make_world(groups: int, classes: int) -> World:
     rng = np.random.default_rng([groups, classes])
     n_features = 5
     centres, slopes = rng.normal(0, 0.6, (groups, n_features)), rng.normal(0, 1.0, (n_features, classes))
-    return World(SHARES[groups], centres, slopes, rng.normal(0, 0.5, (groups, classes)))
+    return World(np.array(SHARES[groups]), centres, slopes, rng.normal(0, 0.5, (groups, classes)))
 
 
 def make_learner(name: str) -> Any:

@@ -10,13 +10,20 @@ if TYPE_CHECKING:
 
     from optfair import baselines, datasets, metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
-    from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
+    from optfair.errors import (
+        DataFileError,
+        InfeasibleError,
+        ModelFileError,
+        OptFairWarning,
+        PromiseError,
+        RuleFileError,
+    )
     from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
     from optfair.inputs.encoder import TableEncoder
     from optfair.metrics.plans import Plan, plan
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
-    from optfair.rule.promise import Promise, PromiseError
+    from optfair.rule.promise import Promise
     from optfair.rule.rule import FairRule
     from optfair.rule.solve import solve
     from optfair.rule.tolerance_path import frontier
@@ -55,13 +62,13 @@ __all__ = [
 # Where each name lives. They are imported when first asked for: scikit-learn and its scipy.stats take a second.
 _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
-    "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
+    "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "PromiseError", "RuleFileError"),
     "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
     "inputs.encoder": ("TableEncoder",),
     "metrics.plans": ("Plan", "plan"),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
-    "rule.promise": ("Promise", "PromiseError"),
+    "rule.promise": ("Promise",),
     "rule.rule": ("FairRule",),
     "rule.solve": ("solve",),
     "rule.tolerance_path": ("frontier",),

@@ -6,7 +6,7 @@ import importlib
 import itertools
 import sys
 import warnings
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from types import ModuleType
 
 SHOWN = 6  # names listed in a message, before "and so many more"
@@ -52,6 +52,42 @@ class InfeasibleError(ValueError):
 
     def __reduce__(self) -> tuple[type, tuple[list[str], float, float]]:
         return type(self), (self.rows, self.loosening, self.lower_bound)
+
+
+class PromiseError(ValueError):
+    """No rule was found whose gaps can be promised to new people.
+
+    Attributes
+    ----------
+    smallest : float
+        All tolerances, times this, can be promised with these people.
+    tolerances : dict or None
+        A tolerance for each group that can be promised, to pass as ``tolerance=``; None where groups are compared with
+        each other or several criteria are asked for.
+    promise : Promise
+        What is known of the fairest rule that was tried.
+
+    Examples
+    --------
+    >>> from optfair import OptFairPost, PromiseError
+    >>> from optfair.datasets import make_fair_classification
+    >>> data = make_fair_classification(400, random_state=0)
+    >>> model = OptFairPost(tolerance=0.02, confidence=0.95, random_state=0)
+    >>> try:
+    ...     model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    ... except PromiseError as error:
+    ...     print(error.smallest > 1)
+    True
+    """
+
+    def __init__(
+        self, message: str, smallest: float, tolerances: Mapping[Hashable, float] | None, promise: object
+    ) -> None:
+        self.smallest, self.tolerances, self.promise = smallest, tolerances, promise
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (str(self), self.smallest, self.tolerances, self.promise)
 
 
 class RuleFileError(ValueError):

@@ -169,7 +169,9 @@ def test_the_refusal_names_the_gap_and_ways_that_work():
         "unpromised='loosen'",
     ):
         assert part in text
-    assert error.smallest > 1 and not error.promise.kept and "not promised" in str(error.promise)
+    assert (
+        error.smallest > 1 and not error.promise.kept and "it cannot be said with confidence 95%" in str(error.promise)
+    )
     assert fit(tolerance=error.tolerances).promise_.kept  # ready to paste
     copied = pickle.loads(pickle.dumps(error))
     assert str(copied) == text and copied.tolerances == error.tolerances
@@ -228,6 +230,13 @@ def test_a_promise_travels_with_the_rule(promised, tmp_path):
     assert document["rule"]["promise"]["kept"] is True and "model" not in document["rule"]["promise"]
 
 
+def test_a_confidence_is_set_before_the_fit():
+    """Else nobody knows whose rows they are."""
+    model = fit(confidence=None).set_params(confidence=0.95)
+    with pytest.raises(ValueError, match=r"confidence=0.95: was not set when the model was fitted; fit again"):
+        model.with_tolerance(0.3)
+
+
 def test_other_rules_of_the_same_models_are_promised_too(promised):
     other = promised.with_tolerance(0.12)
     assert other.promise_.kept and other.promise_.tolerance == 0.12
@@ -265,7 +274,7 @@ def test_a_family_ends_before_the_first_rule_that_fails(halves):
     bounds = [rule.promise(test.X, test.y, **question).bound for rule in model._family(np.full((3, 3), 300))]
     assert len(bounds) == len(FAMILY) + 1 and bounds[0] < bounds[-1] == single.bound
     strict = fit(train, confidence=None, tolerance=0.01).promise(test.X, test.y, family=True, **question)
-    assert not strict.kept and "not promised" in str(strict)
+    assert not strict.kept and "it cannot be said with confidence 95%" in str(strict)
 
 
 def test_a_trained_model_is_tested_too(halves):

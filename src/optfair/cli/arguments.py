@@ -7,7 +7,7 @@ import textwrap
 
 EXIT_CODES = """\
 exit codes: 0 success; 1 negative result (audit: a gap exceeds the tolerance; fit, frontier: no rule satisfies the
-constraints); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
+constraints, or can be promised); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
 TABLES = "CSV (.csv, .tsv, also .gz, .bz2, .xz) or Parquet (.parquet)"
 DEFAULT_CRITERION = "demographic_parity"
 WIDTH = 115  # of the descriptions, as of the exit codes
@@ -59,8 +59,8 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         "audit",
         "measure the gaps between groups in the predictions of a table",
         "The people must not be those the model was fitted on. Each gap is shown with its confidence interval, and "
-        "each criterion with its noise floor. The exit code is 1 if the simultaneous lower bound of some gap exceeds "
-        "the tolerance.",
+        "each criterion with its noise floor. The verdict is PASS if the largest gap is within the tolerance with "
+        "confidence. The exit code is 1 if the simultaneous lower bound of some gap exceeds the tolerance.",
     )
     _add_table(parser)
     parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the true class")
@@ -84,6 +84,9 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     _add_constraint(parser)
     parser.add_argument("--weight", metavar="COLUMN", help="column of row weights, such as survey weights")
     parser.add_argument(
+        "--cluster", metavar="COLUMN", help="column of the person, where a person has several rows: they count as one"
+    )
+    parser.add_argument(
         "--strict",
         action="store_true",
         help="also exit with 1 if the verdict is UNDECIDED (there are too few people to tell)",
@@ -104,6 +107,20 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         choices=("post", "in"),
         default="post",
         help="post-processing or in-processing (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        metavar="LEVEL",
+        help="promise the tolerance to new people with this probability, such as 0.95, or exit with 1 if that cannot "
+        "be promised (default: the tolerance holds in expectation for the people fitted on)",
+    )
+    parser.add_argument(
+        "--unpromised",
+        choices=("error", "mix", "loosen"),
+        default="error",
+        help="if the tolerance cannot be promised: end with the reason, draw a share of the decisions from a constant, "
+        "or loosen the tolerance (default: %(default)s)",
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="number of rounds of --method in (default: 50)")
     parser.add_argument(

@@ -62,12 +62,13 @@ def read_audit_data(arguments: Namespace) -> AuditData:
         columns = pick_columns([arguments.prediction], roles.header, "--prediction")
     table = read_table(
         arguments.file,
-        list(dict.fromkeys([*roles.columns, *columns])),
+        list(dict.fromkeys([*roles.columns, *roles.cluster, *columns])),
         names=[roles.label, *roles.groups, *([] if arguments.scores else columns)],
         csv_format=csv_format,
     )
     check_roles(table, arguments.file, roles, arguments.missing)
     check_not_missing(table, arguments.file, [(option, name) for name in columns])
+    check_not_missing(table, arguments.file, [("--cluster", name) for name in roles.cluster])
     if arguments.scores:
         predictions = _from_scores(table, arguments, roles, score_classes)
     else:
@@ -83,6 +84,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
         sample_weight=table[roles.weight[0]] if roles.weight else None,
         classes=predictions.classes,
         missing=arguments.missing,
+        cluster=table[roles.cluster[0]] if roles.cluster else None,
     )
     notes = placeholder_notes(table, {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")})
     return AuditData(confusion, roles.groups, predictions.source, [*predictions.notes, *notes])

@@ -24,7 +24,7 @@ OTHER_SEPARATORS = (";", "\t", "|")
 SEED_LIMIT = 2**32  # of scikit-learn
 # Options that name columns of the table, by command, in the order in which they are checked.
 COLUMN_OPTIONS = {
-    "audit": ("label", "group", "weight", "prediction"),
+    "audit": ("label", "group", "weight", "cluster", "prediction"),
     "fit": ("label", "group", "weight", "cluster", "drop", "category"),
     "frontier": ("label", "group", "weight", "cluster", "drop", "category"),
     "plan": ("label", "group"),

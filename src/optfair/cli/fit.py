@@ -32,6 +32,10 @@ def run(arguments: Namespace) -> int:
     for name, value in _round_options(arguments).items():
         if arguments.method != "in":
             raise InputError(f"--{name.replace('_', '-')} {value}: is for --method in only.")
+    if arguments.confidence is not None and arguments.method == "in":
+        raise InputError("--confidence: is for --method post only; test a trained model with `optfair audit`.")
+    if arguments.confidence is not None and not 0.5 <= arguments.confidence < 1:
+        raise InputError(f"--confidence {arguments.confidence:g}: must be from 0.5 to below 1, such as 0.95.")
     if arguments.rounds is not None and arguments.rounds < 1:
         raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
     if arguments.held_out is not None and not 0 <= arguments.held_out < 1:

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from optfair.cli.arguments import make_parser
 from optfair.cli.paths import check_paths
-from optfair.errors import InfeasibleError, PlaceholderWarning
+from optfair.errors import InfeasibleError, PlaceholderWarning, PromiseError
 
 DONE, NEGATIVE, INVALID_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, so that a full disk is reported as an error
             return code
-        except InfeasibleError as error:
+        except (InfeasibleError, PromiseError) as error:
             return _print_error(command, error, NEGATIVE)
         except (ValueError, OSError, ImportError, MemoryError) as error:
             return _print_error(command, error, INVALID_INPUT)

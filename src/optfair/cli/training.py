@@ -161,7 +161,8 @@ def fit_post(arguments: Namespace, tables: TrainingTables) -> OptFairPost:
     """Fit OptFair-post with the options of the command line."""
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed)
     kind = _posterior_kind(arguments.estimator, tables.train)
-    model = OptFairPost(estimator, **fair_arguments(arguments, tables.train), posterior=kind)
+    options = {name: getattr(arguments, name) for name in ("confidence", "unpromised") if hasattr(arguments, name)}
+    model = OptFairPost(estimator, **fair_arguments(arguments, tables.train), posterior=kind, **options)
     print_fitting(arguments, tables.train)
     return model.fit(**tables.train.fit_arguments)
 

@@ -311,7 +311,7 @@ class OptFairPost(RuleSolver):
         warn_empty(problem.rows.dropped)
         solution = self._solve(problem)
         seconds["solve"] = time.perf_counter() - clock
-        people = People()
+        people = None
         if self.confidence is not None:
             clock = time.perf_counter()
             people = People(data.cluster, row_hashes(data.X))

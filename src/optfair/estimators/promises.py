@@ -86,16 +86,16 @@ class PromisingClassifier(FairClassifier):
 
         if not family:
             return promise(self)
-        kept = None
+        last = None
         A, m = len(self.groups_), len(self.classes_)
         n_people = np.bincount(rows.group * m + rows.label, minlength=A * m).reshape(A, m)
         for model in self._family(n_people if y is not None else n_people.sum(axis=1, keepdims=True)):
             candidate = replace(promise(model), model=model)
             if not candidate.kept:
-                return candidate if kept is None else kept
-            kept = candidate
-        assert kept is not None
-        return kept
+                return candidate if last is None else last
+            last = candidate
+        assert last is not None
+        return last
 
     def _count_decisions(self, rows: LabelledRows, people: np.ndarray | None) -> ConfusionCounts:
         """Count what the classifier decides for labelled rows: its likeliest classes, or their probabilities."""

@@ -43,14 +43,14 @@ UNSAID: dict[str, Any] = {"tolerance": None, "reference": None, "outcomes": None
 class FittedPosteriors:
     """What is kept of the rows fitted on: personal data, never written out.
 
-    problem : with out-of-fold posteriors and observed cells. people : whose rows they are. solution : of the present
-    constraints.
+    problem : with out-of-fold posteriors and observed cells. people : whose rows they are, where a promise was asked
+    for, or None. solution : of the present constraints.
     plain : what the model itself would have predicted, out of fold, counted. recalibrated : the same for the calibrated
     posteriors, without constraints; None where these leave P(Y | X) as it is.
     """
 
     problem: FairProblem
-    people: People
+    people: People | None
     solution: Solution
     plain: ConfusionCounts
     recalibrated: ConfusionCounts | None
@@ -81,10 +81,14 @@ class RuleSolver(SavableClassifier):
         """Solve a problem. start : the solution of a similar one."""
         return solve_problem(problem, start)
 
-    def _promise(self, problem: FairProblem, solution: Solution, people: People) -> Solution:
+    def _promise(self, problem: FairProblem, solution: Solution, people: People | None) -> Solution:
         """Return the rule itself, or with a confidence one whose gaps are promised to new people."""
         if self.confidence is None:
             return solution
+        if people is None:
+            raise ValueError(
+                f"confidence={self.confidence!r}: was not set when the model was fitted; fit again with it."
+            )
         return promise_rule(problem, solution, people, float(self.confidence), self.decision, self.unpromised)
 
     def _calibration(self) -> str:
@@ -187,7 +191,8 @@ class RuleSolver(SavableClassifier):
     def _family(self, n_people: np.ndarray) -> Iterator[Self]:
         """Yield classifiers whose rules are tightened less and less; see `PromisingClassifier`."""
         fitted = self._posteriors()
-        for solution in tightened_family(fitted.problem, fitted.solution, fitted.people, self.decision, n_people):
+        parts = fitted.problem, fitted.solution, fitted.people or People(), self.decision
+        for solution in tightened_family(*parts, n_people):
             yield self._with_solution(solution, fitted.problem)
 
     def _with_solution(self, solution: Solution, problem: FairProblem) -> Self:

@@ -26,7 +26,6 @@ from scipy import sparse
 from optfair.constraints import RowSet
 from optfair.metrics.bounds import largest_bound
 from optfair.metrics.counts import ConfusionCounts
-from optfair.metrics.gaps import gap_table
 from optfair.metrics.noise import own_noise
 from optfair.metrics.null_model import nulls_of, pooled_cells, tensor_noise
 from optfair.utils.checks import check_integer, check_number
@@ -56,7 +55,8 @@ class ViolationInterval:
     n_replicates : int
         Replicates that the quantiles rest on.
     table : pandas.DataFrame
-        The gaps with simultaneous bounds ``lower`` and ``upper`` on each absolute gap.
+        The gaps with simultaneous bounds ``lower`` and ``upper`` on each absolute gap, and ``bound``, which holds for
+        it alone.
 
     Examples
     --------
@@ -103,18 +103,19 @@ def simultaneous_interval(
     """Return the interval of the violation, and of every gap at once."""
     check_replicates(level, n_replicates)
     margin = margins(counts, rows, level, n_replicates, random_state)
-    table = gap_table(counts, rows)
+    single = largest_bound(counts, rows, level)
+    table = single.table.drop(columns=["low", "high"])
     size = table["value"].abs().to_numpy()
     lower, upper = np.clip(size - margin.width, 0, 1), np.clip(size + margin.width, 0, 1)
     return ViolationInterval(
         value=float(size.max()),
         lower=float(lower.max()),
         upper=float(upper.max()),
-        bound=min(largest_bound(counts, rows, level).bound, float(upper.max())),
+        bound=single.bound,
         level=float(level),
         noise_floor=margin.noise_floor,
         n_replicates=int(n_replicates),
-        table=table.assign(lower=lower, upper=upper),
+        table=table.assign(lower=lower, upper=upper, bound=table.pop("bound")),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,42 +22,6 @@ PROMISE_NUMBERS = ("value", "se", "lower", "upper", "low", "high", "people", "pe
 FEWEST_PEOPLE = 30  # behind a rate: with fewer, no promise about it; simulations had hundreds
 FEW_PEOPLE = 100  # behind the binding rate: with fewer, the limit theorem behind a fitted promise is hardly tried
 SPARE = 1.25  # a tolerance that leaves the rule some room, by the smallest one that can be promised
-
-
-class PromiseError(ValueError):
-    """No rule was found whose gaps can be promised to new people.
-
-    Attributes
-    ----------
-    smallest : float
-        All tolerances, times this, can be promised with these people.
-    tolerances : dict or None
-        A tolerance for each group that can be promised, to pass as ``tolerance=``; None where groups are compared with
-        each other or several criteria are asked for.
-    promise : Promise
-        What is known of the fairest rule that was tried.
-
-    Examples
-    --------
-    >>> from optfair import OptFairPost, PromiseError
-    >>> from optfair.datasets import make_fair_classification
-    >>> data = make_fair_classification(400, random_state=0)
-    >>> model = OptFairPost(tolerance=0.02, confidence=0.95, random_state=0)
-    >>> try:
-    ...     model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
-    ... except PromiseError as error:
-    ...     print(error.smallest > 1)
-    True
-    """
-
-    def __init__(
-        self, message: str, smallest: float, tolerances: Mapping[Hashable, float] | None, promise: Promise
-    ) -> None:
-        self.smallest, self.tolerances, self.promise = smallest, tolerances, promise
-        super().__init__(message)
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), (str(self), self.smallest, self.tolerances, self.promise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,19 +95,18 @@ class Promise:
     model: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        asked = "every rate is within its bounds"
+        statement = "every rate is within its bounds"
         if self.tolerance is not None:
-            asked = f"every gap is within {self.tolerance:.4g}"
+            statement = f"every gap is within {self.tolerance:.4g}"
         elif not np.isnan(self.bound):
-            asked = "every gap is within its tolerance"
-        if not self.kept:
-            reach = "" if np.isnan(self.bound) else f", the largest gap can be {self.bound:.4f}"
-            return (
-                f"not promised: nobody can say with confidence {self.confidence:.0%} that {asked} for new people"
-                f"{reach}; "
-                f"binding: {self.binding}"
-            )
-        return f"{asked} for new people, confidence {self.confidence:.0%} ({'; '.join(self._grounds())})"
+            statement = "every gap is within its tolerance"
+        if self.kept:
+            return f"{statement} for new people, confidence {self.confidence:.0%} ({'; '.join(self._grounds())})"
+        reach = "" if np.isnan(self.bound) else f": the largest gap may be up to {self.bound:.4f}"
+        return (
+            f"it cannot be said with confidence {self.confidence:.0%} that {statement} for new people{reach}; binding: "
+            f"{self.binding}"
+        )
 
     def _grounds(self) -> list[str]:
         """Return what the promise rests on and costs, in a few words each."""
@@ -212,8 +175,8 @@ def promise_table(
     """Return the table of a promise.   value, se, people: (K,)   quantile: standard errors that a gap may be off by"""
     room = np.minimum(rows.upper - value, value - rows.lower)
     half = np.where(rows.is_gap, rows.upper / 2, np.maximum(room, 0))
-    needed = np.ceil(people * np.square(np.divide(quantile * se, half, out=np.full_like(se, np.inf), where=half > 0)))
-    numbers = (value, se, rows.lower, rows.upper, *limits, people, needed)
+    n_needed = np.ceil(people * np.square(np.divide(quantile * se, half, out=np.full_like(se, np.inf), where=half > 0)))
+    numbers = (value, se, rows.lower, rows.upper, *limits, people, n_needed)
     return rows.table.assign(**dict(zip(PROMISE_NUMBERS, numbers, strict=True)))
 
 

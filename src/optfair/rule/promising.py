@@ -10,6 +10,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from optfair.constraints import Constraint, RowSet
+from optfair.errors import PromiseError
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.influence import people_behind
 from optfair.metrics.noise import own_noise
@@ -21,7 +22,6 @@ from optfair.rule.promise import (
     FEWEST_PEOPLE,
     SPARE,
     Promise,
-    PromiseError,
     binding_name,
     binding_row,
     promise_table,
@@ -113,12 +113,11 @@ def _promise(search: PromiseSearch, trial: Trial, first: Trial, loosened: float 
     table = promise_table(rows, trial.values, trial.se, limits, people, quantile)
     ratio = search.ratio(trial.values, trial.draws, bounds)
     gaps = rows.is_gap
-    one = np.ones(len(rows))
     return Promise(
         kept=ratio <= 1,
         confidence=search.confidence,
         tolerance=single_tolerance(rows),
-        bound=search.ratio(trial.values, trial.draws, one) if gaps.any() else math.nan,
+        bound=search.ratio(trial.values, trial.draws, np.ones(len(rows))) if gaps.any() else math.nan,
         ratio=ratio,
         method="fitted",
         decision=search.decision,
@@ -246,8 +245,8 @@ def _group_tolerances(search: PromiseSearch, fairest: Trial) -> dict[Hashable, f
     if excess(most) > 0:
         return None
     t = optimize.brentq(excess, 0.0, most, xtol=0.01) + 0.01
-    needed = np.maximum(search.rows.upper, np.where(t * noise > search.rows.upper, SPARE * t * noise, 0.0))
-    return {group: _up(bound) for group, bound in zip(groups, needed, strict=True)}
+    bounds = np.maximum(search.rows.upper, np.where(t * noise > search.rows.upper, SPARE * t * noise, 0.0))
+    return {group: _up(bound) for group, bound in zip(groups, bounds, strict=True)}
 
 
 def _largest_errors(groups: Iterable[Hashable], se: np.ndarray) -> dict[Hashable, float]:

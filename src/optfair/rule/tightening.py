@@ -114,12 +114,12 @@ class PromiseSearch:
         """Return draws of what hashed decisions do to the values, (K, N_DRAWS): people of equal rows flip together."""
         assert self.people.features is not None
         undecided = np.flatnonzero(h.max(axis=1) < UNDECIDED)
-        _, first, twins = np.unique(self.people.features[undecided], return_index=True, return_inverse=True)
-        has_twin = np.bincount(twins)[twins] > 1 if len(undecided) else np.zeros(0, dtype=bool)
+        _, first, kinds = np.unique(self.people.features[undecided], return_index=True, return_inverse=True)
+        has_twin = np.bincount(kinds)[kinds] > 1 if len(undecided) else np.zeros(0, dtype=bool)
         if has_twin.sum() <= FEW_TWINS * len(undecided):
             return 0.0
         weight = np.ones(len(h)) if self.measure.weight is None else self.measure.weight
-        place = twins, np.asarray(self.measure.cell)[undecided]
+        place = kinds, np.asarray(self.measure.cell)[undecided]
         mass = sparse.coo_array((weight[undecided] / weight.sum(), place), (len(first), self.measure.n_cells)).tocsr()
         h, identity = h[undecided[first]], np.eye(h.shape[1])
         D = self.rows.combination @ self.rows.rate_matrix(prior)
@@ -165,11 +165,11 @@ class PromiseSearch:
     def tight_bounds(self, se: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds tightened by c standard errors; of two bounds at least a twentieth of their width remains."""
         lower, upper = self.rows.lower, self.rows.upper
-        both = np.isfinite(lower) & np.isfinite(upper)
-        middle = np.where(both, np.where(both, lower, 0) + np.where(both, upper, 0), 0.0) / 2
-        half = np.where(both, upper, 0.0) - middle
+        is_double = np.isfinite(lower) & np.isfinite(upper)
+        middle = np.where(is_double, np.where(is_double, lower, 0) + np.where(is_double, upper, 0), 0.0) / 2
+        half = np.where(is_double, upper, 0.0) - middle
         width = np.maximum(half - c * se, LEAST_WIDTH * half)
-        return np.where(both, middle - width, lower + c * se), np.where(both, middle + width, upper - c * se)
+        return np.where(is_double, middle - width, lower + c * se), np.where(is_double, middle + width, upper - c * se)
 
     def search(self, plain: Trial) -> tuple[Trial | None, Trial]:
         """Return (the most accurate promised rule, None if there is none; the fairest rule tried)."""
@@ -185,7 +185,7 @@ class PromiseSearch:
             low, high = (0.0, FIRST) if excess(FIRST) <= 0 else (FIRST, MOST)
             if excess(high) < 0:
                 optimize.brentq(lambda c: min(excess(c), 1.0), low, high, xtol=PRECISE, maxiter=REFINEMENTS, disp=False)
-        every = [trial for several in trials.values() for trial in several]
-        promised = [trial for trial in every if trial.ratio <= 1]
-        fairest = min(every, key=lambda trial: trial.ratio)
+        candidates = [trial for several in trials.values() for trial in several]
+        promised = [trial for trial in candidates if trial.ratio <= 1]
+        fairest = min(candidates, key=lambda trial: trial.ratio)
         return max(promised, key=lambda trial: trial.accuracy, default=None), fairest
