@@ -10,9 +10,17 @@ if TYPE_CHECKING:
 
     from optfair import baselines, datasets, metrics
     from optfair.constraints import Constraint, MinimumRate, Ratio, Rows
-    from optfair.errors import DataFileError, InfeasibleError, ModelFileError, OptFairWarning, RuleFileError
+    from optfair.errors import (
+        DataFileError,
+        InfeasibleError,
+        ModelFileError,
+        MonitorFileError,
+        OptFairWarning,
+        RuleFileError,
+    )
     from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
     from optfair.inputs.encoder import TableEncoder
+    from optfair.monitoring.monitor import Monitor
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
     from optfair.rule.rule import FairRule
@@ -29,6 +37,8 @@ __all__ = [
     "InfeasibleError",
     "MinimumRate",
     "ModelFileError",
+    "Monitor",
+    "MonitorFileError",
     "OptFairIn",
     "OptFairInPost",
     "OptFairPost",
@@ -49,9 +59,17 @@ __all__ = [
 # Where each name lives. They are imported when first asked for: scikit-learn and its scipy.stats take a second.
 _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
-    "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "RuleFileError"),
+    "errors": (
+        "DataFileError",
+        "InfeasibleError",
+        "ModelFileError",
+        "MonitorFileError",
+        "OptFairWarning",
+        "RuleFileError",
+    ),
     "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
     "inputs.encoder": ("TableEncoder",),
+    "monitoring.monitor": ("Monitor",),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
     "rule.rule": ("FairRule",),
