@@ -12,8 +12,9 @@ order: the gap times the error of a share.
 *Flagged*, some row is outside its bounds: with K rows, and starts s = 1, 2, ... from which people are counted, each
 side of a row has α = δ / (2 K s (s + 1)), together δ. *Certified*, all rows are inside: intersection and union, each
 side of each row has the whole of δ, counted from the first start, because the row that is farthest outside in truth,
-and its side, are not random where rates are constant. A flag needs limits wider than those of a certificate: of one
-start never both are said, and a flag of any start takes the certificate away.
+and its side, are not random. Where rates drift it may be another row at another time: then δ is that of each single
+certificate, while flags and changes keep theirs for all looks. A flag needs limits wider than those of a certificate:
+of one start never both are said, and a flag of any start takes the certificate away.
 """
 
 from __future__ import annotations

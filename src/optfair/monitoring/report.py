@@ -24,7 +24,8 @@ class MonitorReport:
         1 − ``confidence``.
     certified : bool
         Whether every gap, averaged over the people counted, is within its bounds. Wrong in any of all looks since the
-        last reset with probability at most 1 − ``confidence``. Never together with ``flagged``.
+        last reset with probability at most 1 − ``confidence`` while rates are constant, and in any one look where they
+        drift. Never together with ``flagged``.
     confidence : float
         Probability that no flag, and that no certificate, is wrong.
     table : pandas.DataFrame
