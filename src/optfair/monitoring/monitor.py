@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from optfair.constraints import Rows, as_constraints
-from optfair.errors import brief_names, brief_repr
+from optfair.errors import MonitorFileError, brief_names, brief_repr
 from optfair.inputs.alignment import check_same_rows
-from optfair.inputs.labels import MISSING_CHOICES, encode_classes, encode_groups, match_groups, name_index
+from optfair.inputs.labels import MISSING_CHOICES, encode_classes, encode_groups, name_index
 from optfair.metrics.counts import read_prediction
 from optfair.monitoring.looks import EXCEEDS, WITHIN, change_table, gap_table, make_questions, needs_labels
 from optfair.monitoring.report import MonitorReport
@@ -216,6 +216,14 @@ class Monitor:
 
     def _group_codes(self, sensitive_features: Any, n: int) -> tuple[np.ndarray, pd.Index]:
         state = self._state
+        if isinstance(sensitive_features, pd.DataFrame) and isinstance(state.groups, pd.MultiIndex):
+            columns, attributes = list(sensitive_features.columns), list(state.groups.names)
+            if set(columns) != set(attributes):
+                raise ValueError(
+                    f"sensitive_features: has the columns [{brief_names(columns)}], but the groups of this monitor are "
+                    f"of [{brief_names(attributes)}]; rename them."
+                )
+            sensitive_features = sensitive_features[attributes]
         codes, names = encode_groups(sensitive_features, n, missing=state.missing)
         if state.groups is None:
             return codes, names
@@ -224,15 +232,7 @@ class Monitor:
                 f"sensitive_features: has {names.nlevels} columns, but the groups of this monitor are of "
                 f"{state.groups.nlevels}; give as many."
             )
-        strangers = [name for name in names if name not in set(state.groups)]
-        if strangers and not isinstance(sensitive_features, pd.DataFrame):
-            raise _stranger("sensitive_features", strangers[0], state.groups, "groups")
-        try:
-            return match_groups(sensitive_features, state.groups, n, missing=state.missing), state.groups
-        except ValueError:
-            if strangers and set(sensitive_features.columns) == set(state.groups.names):
-                raise _stranger("sensitive_features", strangers[0], state.groups, "groups") from None
-            raise
+        return _recode(codes, names, state.groups, "sensitive_features", "groups"), state.groups
 
     def _class_codes(self, y_true: Any, prediction: Any) -> tuple[np.ndarray, np.ndarray | None, pd.Index]:
         """Return the answers as probabilities (n, m), true classes or None, and the classes."""
@@ -375,8 +375,12 @@ class Monitor:
         ...     Monitor.load(os.path.join(folder, "state.json"))
         <Monitor of 0 people in 0 periods; see .check()>
         """
-        monitor = cls.__new__(cls)
-        monitor._set_state(read_state(Path(path)))
+        monitor, file = cls.__new__(cls), Path(path)
+        state = read_state(file)
+        try:
+            monitor._set_state(state)
+        except ValueError as error:  # constraints of other groups or classes
+            raise MonitorFileError(f"{file.name}: its content was altered or damaged ({error})") from None
         return monitor
 
 
@@ -401,18 +405,20 @@ def _fixed_classes(values: Any, classes: pd.Index, argument: str) -> tuple[np.nd
         codes, probabilities, _ = read_prediction(values, classes, fixed=True)
         return codes, probabilities
     codes, names = encode_classes(values, name=argument)
-    place = {name: position for position, name in enumerate(classes)}
+    return _recode(codes, names, classes, argument, "classes"), None
+
+
+def _recode(codes: np.ndarray, names: pd.Index, index: pd.Index, argument: str, kind: str) -> np.ndarray:
+    """Return the codes of the same rows with respect to the groups or classes of the monitor."""
+    place = {name: position for position, name in enumerate(index)}
     strangers = [name for name in names if name not in place]
     if strangers:
-        raise _stranger(argument, strangers[0], classes, "classes")
-    return np.array([place[name] for name in names], dtype=np.intp)[codes], None
-
-
-def _stranger(argument: str, name: Any, names: pd.Index, kind: str) -> ValueError:
-    return ValueError(
-        f"{argument}: {brief_repr(name)} is not among the {kind} of this monitor, [{brief_names(names.tolist())}]; "
-        f"rename it, or begin a new Monitor whose {kind}= name it from the first period on."
-    )
+        raise ValueError(
+            f"{argument}: {brief_repr(strangers[0])} is not among the {kind} of this monitor, "
+            f"[{brief_names(index.tolist())}]; rename it, or begin a new Monitor whose {kind}= name it from the first "
+            "period on."
+        )
+    return np.array([place[name] for name in names], dtype=np.intp)[codes]
 
 
 def _one_hot(codes: np.ndarray, probabilities: np.ndarray | None, m: int) -> np.ndarray:
