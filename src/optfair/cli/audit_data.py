@@ -73,7 +73,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     else:
         predictions = _from_classes(table[roles.label], table[columns[0]])
     groups = table[roles.groups]
-    _check_groups(groups)
+    check_group_column(groups)
     for name in roles.weight:
         check_numeric(table[name], arguments.file, "--weight")
     confusion = group_confusion(
@@ -88,7 +88,8 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     return AuditData(confusion, roles.groups, predictions.source, [*predictions.notes, *notes])
 
 
-def _check_groups(groups: pd.DataFrame) -> None:
+def check_group_column(groups: pd.DataFrame) -> None:
+    """Refuse one group, and columns that are numbers or identifiers."""
     n_groups, n = len(groups.drop_duplicates()), len(groups)
     option = f"--group {','.join(groups.columns)}"
     if n_groups < 2:

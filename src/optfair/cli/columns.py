@@ -27,6 +27,7 @@ COLUMN_OPTIONS = {
     "audit": ("label", "group", "weight", "prediction"),
     "fit": ("label", "group", "weight", "cluster", "drop", "category"),
     "frontier": ("label", "group", "weight", "cluster", "drop", "category"),
+    "monitor": ("label", "group", "prediction", "plain"),
     "predict": ("key",),
 }
 

@@ -119,6 +119,11 @@ class Monitor:
         return self._state.confidence
 
     @property
+    def missing(self) -> str:
+        """What a missing group is: an error, or a group of its own."""
+        return self._state.missing
+
+    @property
     def groups(self) -> pd.Index | None:
         """Names of the groups; None before the first period, unless they were given."""
         return self._state.groups
