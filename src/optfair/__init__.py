@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         DataFileError,
         InfeasibleError,
         ModelFileError,
+        MonitorFileError,
         OptFairWarning,
         PromiseError,
         RuleFileError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
     from optfair.inputs.encoder import TableEncoder
     from optfair.metrics.plans import Plan, plan
+    from optfair.monitoring.monitor import Monitor
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
     from optfair.rule.promise import Promise
@@ -38,6 +40,8 @@ __all__ = [
     "InfeasibleError",
     "MinimumRate",
     "ModelFileError",
+    "Monitor",
+    "MonitorFileError",
     "OptFairIn",
     "OptFairInPost",
     "OptFairPost",
@@ -62,10 +66,19 @@ __all__ = [
 # Where each name lives. They are imported when first asked for: scikit-learn and its scipy.stats take a second.
 _HOME = {
     "constraints": ("Constraint", "MinimumRate", "Ratio", "Rows"),
-    "errors": ("DataFileError", "InfeasibleError", "ModelFileError", "OptFairWarning", "PromiseError", "RuleFileError"),
+    "errors": (
+        "DataFileError",
+        "InfeasibleError",
+        "ModelFileError",
+        "MonitorFileError",
+        "OptFairWarning",
+        "PromiseError",
+        "RuleFileError",
+    ),
     "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
     "inputs.encoder": ("TableEncoder",),
     "metrics.plans": ("Plan", "plan"),
+    "monitoring.monitor": ("Monitor",),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
     "rule.promise": ("Promise",),

@@ -98,6 +98,10 @@ class ChecksumError(RuleFileError):
     """A rule file whose content does not match its checksum."""
 
 
+class MonitorFileError(ValueError):
+    """The state of a monitor in a file that is truncated, altered, or of a version this release does not know."""
+
+
 class ModelFileError(ValueError):
     """A model file that cannot be read, or that holds types that are not trusted."""
 

@@ -13,7 +13,7 @@ from optfair.cli.arguments import make_parser
 from optfair.cli.main import main
 from tests.cli.helpers import FIT, UNFAIR, make_train
 
-COMMANDS = ("demo", "audit", "fit", "predict", "frontier", "datasets")
+COMMANDS = ("demo", "audit", "fit", "predict", "frontier", "monitor", "datasets")
 # A command that prints as much as an audit and exits with 1, but imports nothing heavy.
 STUB = """
 import sys, types

@@ -11,8 +11,8 @@ from optfair import OptFairPost
 
 N = 240
 NOT_AVAILABLE = (
-    "the out-of-fold posteriors are not available (keep_posteriors=False, or a copy or a file of the model, which "
-    "never hold them); fit again."
+    "the out-of-fold posteriors are not available (keep_posteriors=False, or with_people, or a copy or a file of "
+    "the model, which never hold them); fit again."
 )
 
 

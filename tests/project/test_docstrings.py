@@ -19,6 +19,7 @@ RETURNED = [  # what public functions return
     "optfair.rule.certificate.Status",
     "optfair.rule.determinism.Determinism",
     "optfair.estimators.report.Report",
+    "optfair.monitoring.report.MonitorReport",
     "optfair.estimators.base.FairClassifier",
     "optfair.estimators.rule_solver.RuleSolver",
     "optfair.estimators.saving.SavableClassifier",

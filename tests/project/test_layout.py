@@ -19,6 +19,7 @@ ROOMS = [
     "constraints",
     "dual",
     "metrics",
+    "monitoring",
     "rule",
     "posteriors",
     "inprocessing",

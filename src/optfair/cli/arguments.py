@@ -6,8 +6,8 @@ import argparse
 import textwrap
 
 EXIT_CODES = """\
-exit codes: 0 success; 1 negative result (audit: a gap exceeds the tolerance; fit, frontier: no rule satisfies the
-constraints, or can be promised); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
+exit codes: 0 success; 1 negative result (audit, monitor: a gap exceeds the tolerance; fit, frontier: no rule satisfies
+the constraints, or can be promised); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
 TABLES = "CSV (.csv, .tsv, also .gz, .bz2, .xz) or Parquet (.parquet)"
 DEFAULT_CRITERION = "demographic_parity"
 WIDTH = 115  # of the descriptions, as of the exit codes
@@ -25,7 +25,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"optfair {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_plan, _add_datasets):
+    adders = (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_plan, _add_monitor, _add_datasets)
+    for add in adders:
         add(commands)
     return parser
 
@@ -225,6 +226,40 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--plot", metavar="PICTURE", help="draw people against tolerance (.png, .svg, .pdf)")
 
 
+def _add_monitor(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands,
+        "monitor",
+        "count the people of a period, and look at the gaps between groups over time",
+        "STATE holds counts, never rows of people, and is made by the first call, whose constraints stay. Limits hold "
+        "at all looks together. The exit code is 1 if some gap surely exceeds its tolerance.",
+    )
+    parser.add_argument("state", metavar="STATE", help="file of the counts, for example state.json")
+    _add_table(parser)
+    parser.add_argument("--prediction", required=True, metavar="COLUMN", help="column of the predicted class")
+    parser.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="column of the true class. It may come later: count the people under the same --period again",
+    )
+    parser.add_argument("--plain", metavar="COLUMN", help="column of the class that the model itself predicts")
+    parser.add_argument("--period", metavar="NAME", help="name of the period (default: the name of FILE)")
+    parser.add_argument(
+        "--reset", action="store_true", help="begin anew with this period, for example after the rule was replaced"
+    )
+    _add_groups(parser)
+    _add_constraint(parser)
+    parser.set_defaults(tolerance=None, reference=None, attributes=None, missing=None)  # of the first call
+    parser.add_argument(
+        "--confidence", type=float, help="confidence that no flag of all looks is wrong (default: 0.95)"
+    )
+    parser.add_argument(
+        "--require-certified", action="store_true", help="also exit with 1 unless every gap is surely within tolerance"
+    )
+    parser.add_argument("--rows", type=int, default=10, metavar="N", help="number of gaps shown (default: %(default)s)")
+    parser.add_argument("-o", "--output", metavar="OUT", help=f"write every gap to this table: {TABLES}")
+
+
 def _add_datasets(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "datasets", "list the data sets, where they are and how to get them")
     parser.add_argument("name", nargs="?", metavar="NAME", help="describe this data set")
@@ -306,10 +341,17 @@ def _add_groups(parser: argparse.ArgumentParser, marginals: bool = True) -> None
             "(default: %(default)s)",
         )
     parser.add_argument(
+        "--attributes",
+        choices=("intersections", "marginals", "both"),
+        default="intersections",
+        help="with several --group columns, compare their intersections, each column by itself, or both "
+        "(default: intersections)",
+    )
+    parser.add_argument(
         "--missing",
         choices=("error", "group"),
         default="error",
-        help="whether a missing group is an error or a group of its own (default: %(default)s)",
+        help="whether a missing group is an error or a group of its own (default: error)",
     )
 
 
@@ -321,7 +363,7 @@ def _add_constraint(parser: argparse.ArgumentParser) -> None:
         help=f"dp, eop, eo, meo, oae or the long name; repeat it for several at once (default: {DEFAULT_CRITERION})",
     )
     parser.add_argument(
-        "--tolerance", type=float, default=0.01, help="largest allowed gap of the criterion (default: %(default)s)"
+        "--tolerance", type=float, default=0.01, help="largest allowed gap of the criterion (default: 0.01)"
     )
     _add_reference(parser)
     parser.add_argument(
@@ -334,5 +376,5 @@ def _add_reference(parser: argparse.ArgumentParser) -> None:
         "--reference",
         choices=("overall", "pairwise"),
         default="overall",
-        help="compare each group with everybody, or every two groups with each other (default: %(default)s)",
+        help="compare each group with everybody, or every two groups with each other (default: overall)",
     )

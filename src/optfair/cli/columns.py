@@ -28,6 +28,7 @@ COLUMN_OPTIONS = {
     "fit": ("label", "group", "weight", "cluster", "drop", "category"),
     "frontier": ("label", "group", "weight", "cluster", "drop", "category"),
     "plan": ("label", "group"),
+    "monitor": ("label", "group", "prediction", "plain"),
     "predict": ("key",),
 }
 

@@ -29,6 +29,10 @@ def check_paths(arguments: Namespace) -> None:
         check_output(path, *models, *tables)
     if arguments.command == "fit":
         check_output(f"{arguments.output}.key", *tables)
+    if arguments.command == "monitor":
+        check_output(arguments.state, *tables)
+        if arguments.output:
+            check_output(arguments.output, arguments.state)
     for path in tables:
         table_kind(path, hint=swap_hint(*models))
     for path in [*models, *tables]:

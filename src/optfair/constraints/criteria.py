@@ -293,6 +293,15 @@ def _check_bound(side: str, value: Any, k: int) -> np.ndarray:
 AnyConstraint = Constraint | Ratio | MinimumRate | Rows
 
 
+def labelled_criterion(constraints: Iterable[AnyConstraint]) -> str | None:
+    """Return the name of the first constraint that speaks of true classes, None where none does."""
+    for constraint in constraints:
+        name = constraint.rate if isinstance(constraint, MinimumRate) else getattr(constraint, "criterion", "Rows")
+        if name not in ("dp", "selection"):
+            return name
+    return None
+
+
 def as_constraints(
     criterion: str | AnyConstraint | Iterable[str | AnyConstraint],
     tolerance: float | Mapping[Hashable, float] | None = None,

@@ -12,6 +12,8 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.constraints import AnyConstraint, Constraint
+from optfair.constraints.criteria import labelled_criterion
+from optfair.dual.posterior import make_posterior
 from optfair.errors import warn_empty
 from optfair.estimators.answers import LostClass, answer_shares, lost_classes, warn_lost
 from optfair.estimators.base import rows_of_groups
@@ -206,13 +208,65 @@ class RuleSolver(SavableClassifier):
         other.rule_ = replace(solution.rule, key=self.rule_.key)
         return other
 
+    @uses_cores
+    def with_people(self, X: Any, *, sensitive_features: Any = None) -> Self:
+        """Return the same models with a rule for the people who come now; nothing is fitted again.
+
+        After a shift of who comes, z(x) of recent people, who need no labels, gives the multipliers under which *they*
+        are within tolerance. That rests on P(A | X), which a change of who comes leaves as it is, and is for
+        demographic parity, its ratio and rates of selection only: for the other criteria the shares of the true classes
+        would rest on the models alone, without a label to correct them.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features of recent people.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; only for an aware classifier whose groups are not in X.
+
+        Returns
+        -------
+        OptFairPost
+            Another fitted classifier, with the same key of hashed decisions. It holds no labelled posteriors: its
+            `with_tolerance`, `with_criterion` and `frontier` need `fit`.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> recent = make_fair_classification(300, random_state=1).X
+        >>> model.with_people(recent).certificate_.violation <= 0.01
+        True
+        """
+        check_is_fitted(self, "rule_")
+        name = labelled_criterion(self.constraints_)
+        if name is not None:
+            raise ValueError(
+                f"criterion: {name!r} speaks of true classes, whose shares among people without labels would rest on "
+                "the models alone; fit again with labels of recent people (only 'dp' and selection need none)."
+            )
+        clock = time.perf_counter()
+        Z = self.joint_posterior(X, sensitive_features=sensitive_features)
+        posterior = make_posterior(Z, self.rule_.groups, self.rule_.classes)
+        problem = FairProblem.prepare(posterior, self.constraints_, self.costs, self._options())
+        warn_empty(problem.rows.dropped)
+        solution = self._solve(problem, Solution(self.rule_))
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.rule_, other._fitted = replace(solution.rule, key=self.rule_.key), None
+        other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
+        other.n_base_fits_ = 0
+        return other
+
     def _posteriors(self) -> FittedPosteriors:
         check_is_fitted(self, "rule_")
         fitted: FittedPosteriors | None = getattr(self, "_fitted", None)
         if fitted is None:
             raise ValueError(
-                "the out-of-fold posteriors are not available (keep_posteriors=False, or a copy or a file of the "
-                "model, which never hold them); fit again."
+                "the out-of-fold posteriors are not available (keep_posteriors=False, or with_people, or a copy or a "
+                "file of the model, which never hold them); fit again."
             )
         return fitted
 

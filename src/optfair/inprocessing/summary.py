@@ -11,14 +11,8 @@ import pandas as pd
 from optfair.constraints.rows import row_name
 from optfair.dual.settings import DRIVER
 from optfair.inprocessing.game import Game, Trace
-from optfair.rule.file import (
-    decode_index,
-    decode_name,
-    decode_table,
-    encode_index,
-    encode_name,
-    encode_table,
-)
+from optfair.inputs.names import decode_index, decode_name, encode_index, encode_name
+from optfair.rule.file import decode_table, encode_table
 from optfair.rule.keys import key_fingerprint
 from optfair.rule.multipliers import multiplier_table
 

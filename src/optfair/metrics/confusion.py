@@ -11,6 +11,7 @@ import pandas as pd
 
 from optfair.constraints import RowSet
 from optfair.errors import warn_empty
+from optfair.metrics.addition import add_counts, counts_document, read_counts
 from optfair.metrics.bounds import ViolationBound, largest_bound
 from optfair.metrics.counts import ConfusionCounts, count_rows, object_column
 from optfair.metrics.gaps import gap_rows, gap_table, largest_gap, rate_table
@@ -82,6 +83,90 @@ class GroupConfusion(ConfusionCounts):
                 "n": np.repeat(self.n_people.ravel(), m),
             }
         )
+
+    def __add__(self, other: object) -> GroupConfusion:
+        """Return the counts of both, of people who are not the same; see `update`."""
+        if not isinstance(other, GroupConfusion):
+            return NotImplemented
+        return _as_confusion(add_counts(self, other))
+
+    def update(
+        self, y_true: Any, prediction: Any, *, sensitive_features: Any, missing: str = "error"
+    ) -> GroupConfusion:
+        """Return these counts and those of further people: months, sites, or parts of a file larger than memory.
+
+        Counts of labels are those of counting everybody at once, bit by bit. Two counts are added by ``+``; groups and
+        classes are found by their names, in any order, as long as one of the two knows all of them.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,) or None
+            True classes of people not counted so far; None if those counted have none either.
+        prediction : array-like of shape (n,) or (n, n_classes)
+            Predicted classes, or probabilities with columns in the order of ``classes``.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes)
+            Group of each row, one of ``groups``.
+        missing : {"error", "group"}, default "error"
+            What rows without a group are.
+
+        Returns
+        -------
+        GroupConfusion
+            The counts of all of them; this one stays as it is.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> january = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> january.update([0, 1], [1, 1], sensitive_features=["B", "A"])
+        <GroupConfusion of 6 people, 2 groups, 2 classes, by labels; see .to_frame()>
+        >>> (january + january).violation("dp")
+        0.25
+        """
+        names = {"classes": self.classes, "groups": self.groups}
+        return self + group_confusion(
+            y_true, prediction, sensitive_features=sensitive_features, missing=missing, **names
+        )
+
+    def to_json(self) -> str:
+        """Write the counts as text, without a row of anybody.
+
+        Returns
+        -------
+        str
+            A JSON document; names keep their type, and no digit is lost.
+
+        Examples
+        --------
+        >>> from optfair.metrics import group_confusion
+        >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> confusion.to_json()[:28]
+        '{"format": "optfair counts",'
+        """
+        return counts_document(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> GroupConfusion:
+        """Read counts that `to_json` has written; what is not sound is refused, and nothing is executed.
+
+        Parameters
+        ----------
+        text : str
+            The JSON document.
+
+        Returns
+        -------
+        GroupConfusion
+            The same counts.
+
+        Examples
+        --------
+        >>> from optfair.metrics import GroupConfusion, group_confusion
+        >>> confusion = group_confusion([0, 1, 1, 0], [0, 1, 0, 0], sensitive_features=["A", "A", "B", "B"])
+        >>> GroupConfusion.from_json(confusion.to_json()).violation("dp")
+        0.25
+        """
+        return _as_confusion(read_counts(text))
 
     def violation(self, criterion: Any = "dp", **question: Any) -> float:
         """Measure the largest gap between a group's rate and the reference.
@@ -288,4 +373,8 @@ def group_confusion(
     [0.5, 0.5]
     """
     counts = count_rows(y_true, prediction, sensitive_features, sample_weight, classes, groups, missing, cluster)
+    return _as_confusion(counts)
+
+
+def _as_confusion(counts: ConfusionCounts) -> GroupConfusion:
     return GroupConfusion(**{field.name: getattr(counts, field.name) for field in fields(counts)})

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.constraints import AnyConstraint, Constraint, RowSet, as_constraints, compile_rows
+from optfair.constraints.criteria import labelled_criterion
 from optfair.metrics.counts import ConfusionCounts, object_column
 from optfair.metrics.influence import people_behind, rate_influence, row_variances
 
@@ -43,12 +44,9 @@ def gap_rows(
 
 def check_labelled(counts: ConfusionCounts, constraints: Sequence[AnyConstraint]) -> None:
     """Refuse constraints that speak of true classes where these are unknown."""
-    if counts.labelled:
-        return
-    for constraint in constraints:
-        name = getattr(constraint, "criterion", getattr(constraint, "rate", type(constraint).__name__))
-        if name not in ("dp", "selection"):
-            raise ValueError(f"y_true=None: {name!r} speaks of true classes; give them, or ask for 'dp' or its ratio.")
+    name = None if counts.labelled else labelled_criterion(constraints)
+    if name is not None:
+        raise ValueError(f"y_true=None: {name!r} speaks of true classes; give them, or ask for 'dp' or its ratio.")
 
 
 def largest_gap(counts: ConfusionCounts, rows: RowSet) -> float:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from optfair.errors import RuleFileError
+from optfair.inputs.names import decode_index, decode_name
 from optfair.rule import file, keys
 from optfair.rule.certificate import Certificate, Status
 from optfair.rule.determinism import Determinism
@@ -63,7 +64,7 @@ def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> F
 def rule_from_content(content: dict[str, Any]) -> FairRule:
     """Return the rule whose content this is, without its key; raise ValueError where it is not sound."""
     weights = np.array(content["weights"], dtype=np.float64)
-    groups, classes = file.decode_index(content["groups"]), file.decode_index(content["classes"])
+    groups, classes = decode_index(content["groups"]), decode_index(content["classes"])
     temperatures = np.array(content["temperatures"], dtype=np.float64)
     constant = np.array(content["constant"], dtype=np.float64)
     A, m = len(groups), len(classes)
@@ -104,4 +105,4 @@ def _record(kind: type[Record], content: dict[str, Any]) -> Record:
     """Return a certificate or determinism from its content."""
     if set(content) != {field.name for field in fields(kind)}:
         raise ValueError(f"the {kind.__name__.lower()} has other fields than expected")
-    return kind(**{name: file.decode_name(value) for name, value in content.items()})
+    return kind(**{name: decode_name(value) for name, value in content.items()})
