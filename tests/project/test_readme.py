@@ -53,6 +53,8 @@ def test_shell_blocks_of_the_readme_run(tmp_path):
         "others.csv",
         "fair.skops",
         "fair.skops.key",
+        "promised.skops",
+        "promised.skops.key",
         "answers.csv",
         "frontier.csv",
         "frontier.png",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 
-EXIT_CODES = """\
-exit codes: 0 success; 1 negative result (audit, monitor: a gap exceeds the tolerance; fit, frontier: no rule satisfies
-the constraints, or can be promised); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
-TABLES = "CSV (.csv, .tsv, also .gz, .bz2, .xz) or Parquet (.parquet)"
-DEFAULT_CRITERION = "demographic_parity"
-WIDTH = 115  # of the descriptions, as of the exit codes
+from optfair.cli.options import (
+    DEFAULT_CRITERION,
+    EXIT_CODES,
+    TABLES,
+    add_constraint,
+    add_groups,
+    add_reference,
+    add_table,
+    add_training,
+    command,
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -31,18 +35,8 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: argparse._SubParsersAction, name: str, summary: str, text: str = "") -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=summary,
-        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {text}".strip(), WIDTH),
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
 def _add_demo(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "demo", "show the whole workflow on data that come with the package (about a minute)")
+    parser = command(commands, "demo", "show the whole workflow on data that come with the package (about a minute)")
     parser.add_argument(
         "-o", "--output", metavar="DIR", default="optfair-demo", help="output folder (default: %(default)s)"
     )
@@ -55,7 +49,7 @@ def _add_demo(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_audit(commands: argparse._SubParsersAction) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "audit",
         "measure the gaps between groups in the predictions of a table",
@@ -63,7 +57,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         "each criterion with its noise floor. The verdict is PASS if the largest gap is within the tolerance with "
         "confidence. The exit code is 1 if the simultaneous lower bound of some gap exceeds the tolerance.",
     )
-    _add_table(parser)
+    add_table(parser)
     parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the true class")
     predictions = parser.add_mutually_exclusive_group(required=True)
     predictions.add_argument("--prediction", metavar="COLUMN", help="column of the predicted class")
@@ -81,8 +75,8 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         help="how --scores become predictions: argmax takes the largest score, sampled draws a class with these "
         "probabilities (default: %(default)s)",
     )
-    _add_groups(parser)
-    _add_constraint(parser)
+    add_groups(parser)
+    add_constraint(parser)
     parser.add_argument("--weight", metavar="COLUMN", help="column of row weights, such as survey weights")
     parser.add_argument(
         "--cluster", metavar="COLUMN", help="column of the person, where a person has several rows: they count as one"
@@ -101,8 +95,8 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_fit(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "fit", "fit a fair classifier to a table and save it")
-    _add_training(parser)
+    parser = command(commands, "fit", "fit a fair classifier to a table and save it")
+    add_training(parser)
     parser.add_argument(
         "--method",
         choices=("post", "in"),
@@ -139,9 +133,9 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_predict(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "predict", "predict the classes of the people in a table with a saved model")
+    parser = command(commands, "predict", "predict the classes of the people in a table with a saved model")
     parser.add_argument("model", metavar="MODEL", help="file written by `optfair fit` or `.save()`")
-    _add_table(parser)
+    add_table(parser)
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help=f"table with the predictions: {TABLES}")
     parser.add_argument(
         "--group",
@@ -167,8 +161,8 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_frontier(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "frontier", "show what fairness costs in accuracy, as a table and a picture")
-    _add_training(parser)
+    parser = command(commands, "frontier", "show what fairness costs in accuracy, as a table and a picture")
+    add_training(parser)
     parser.add_argument(
         "--points", type=int, default=20, metavar="N", help="number of tolerances (default: %(default)s)"
     )
@@ -177,14 +171,14 @@ def _add_frontier(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_plan(commands: argparse._SubParsersAction) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "plan",
         "say how many people an audit and a promise need",
         "Give numbers (--groups A=1200,B=300 --classes 5), or a table whose people are counted (FILE --group --label). "
         "Without numbers of people, shares such as A=0.8,B=0.2 do.",
     )
-    _add_table(parser, nargs="?")
+    add_table(parser, nargs="?")
     parser.add_argument("--groups", metavar="NAME=NUMBER,...", help="people, or shares, of each group")
     parser.add_argument(
         "--classes",
@@ -192,7 +186,7 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
         help="number of classes, equally frequent, or their shares, the same in all groups: CLASS=SHARE,...",
     )
     parser.add_argument("--people", type=int, metavar="N", help="number of people there are, if --groups has shares")
-    _add_groups(parser, marginals=False)
+    add_groups(parser, marginals=False)
     parser.add_argument("--label", metavar="COLUMN", help="column of the true class")
     parser.add_argument(
         "--criterion",
@@ -201,7 +195,7 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
         help="dp, eop, eo, meo, oae or the long name (default: %(default)s)",
     )
     parser.add_argument("--tolerance", type=float, default=0.05, help="largest allowed gap (default: %(default)s)")
-    _add_reference(parser)
+    add_reference(parser)
     parser.add_argument(
         "--confidence",
         type=float,
@@ -227,7 +221,7 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_monitor(commands: argparse._SubParsersAction) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "monitor",
         "count the people of a period, and look at the gaps between groups over time",
@@ -235,7 +229,7 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
         "at all looks together. The exit code is 1 if some gap surely exceeds its tolerance.",
     )
     parser.add_argument("state", metavar="STATE", help="file of the counts, for example state.json")
-    _add_table(parser)
+    add_table(parser)
     parser.add_argument("--prediction", required=True, metavar="COLUMN", help="column of the predicted class")
     parser.add_argument(
         "--label",
@@ -247,8 +241,8 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--reset", action="store_true", help="begin anew with this period, for example after the rule was replaced"
     )
-    _add_groups(parser)
-    _add_constraint(parser)
+    add_groups(parser)
+    add_constraint(parser)
     parser.set_defaults(tolerance=None, reference=None, attributes=None, missing=None)  # of the first call
     parser.add_argument(
         "--confidence", type=float, help="confidence that no flag of all looks is wrong (default: 0.95)"
@@ -261,120 +255,10 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_datasets(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "datasets", "list the data sets, where they are and how to get them")
+    parser = command(commands, "datasets", "list the data sets, where they are and how to get them")
     parser.add_argument("name", nargs="?", metavar="NAME", help="describe this data set")
     parser.add_argument("--download", action="store_true", help="download NAME if it is not here")
     parser.add_argument(
         "-o", "--output", metavar="OUT", help=f"write NAME as a table, downloaded if necessary: {TABLES}"
     )
     parser.add_argument("--test", metavar="OUT2", help="write a random 30 %% of the people to OUT2 instead of OUT")
-
-
-def _add_training(parser: argparse.ArgumentParser) -> None:
-    """Add what `fit` and `frontier` share."""
-    _add_table(parser)
-    parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the class to predict")
-    _add_groups(parser)
-    _add_constraint(parser)
-    parser.add_argument(
-        "--estimator",
-        default="logistic",
-        metavar="NAME",
-        help="logistic, boosting, forest, mlp (needs torch), or a class such as sklearn.naive_bayes.GaussianNB "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--drop", metavar="COLUMN", action="append", default=[], help="column that is not used as a feature"
-    )
-    parser.add_argument(
-        "--category", metavar="COLUMN", action="append", default=[], help="column whose numbers are codes, not amounts"
-    )
-    parser.add_argument(
-        "--weight", metavar="COLUMN", help="column of row weights; a whole number says how many people a row stands for"
-    )
-    parser.add_argument(
-        "--cluster",
-        metavar="COLUMN",
-        help="column of the person, where a person has several rows: no fold and no test has a part of them. It is not "
-        "used as a feature",
-    )
-    parser.add_argument("--aware", action="store_true", help="let predictions depend on the group")
-    test = parser.add_mutually_exclusive_group()
-    test.add_argument("--test", metavar="FILE", help="also measure the result on the people of this table")
-    test.add_argument(
-        "--test-size", type=float, metavar="SHARE", help="hold out this share of FILE and measure the result on it"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the split and the models (default: 0)")
-
-
-def _add_table(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
-    parser.add_argument("file", metavar="FILE", nargs=nargs, help=f"table: {TABLES}")
-    parser.add_argument("--encoding", default="utf-8", help="encoding of a CSV file (default: %(default)s)")
-    parser.add_argument(
-        "--separator", help="character between the cells of a CSV file (default: a comma, or a tab for .tsv)"
-    )
-    parser.add_argument("--decimal", default=".", help="decimal point in a CSV file (default: %(default)s)")
-    parser.add_argument(
-        "--na",
-        metavar="VALUE",
-        action="append",
-        default=[],
-        help="text that means missing in every column, such as '?'; repeat it for several",
-    )
-
-
-def _add_groups(parser: argparse.ArgumentParser, marginals: bool = True) -> None:
-    parser.add_argument(
-        "--group",
-        required=marginals,
-        metavar="COLUMN",
-        action="append",
-        help="column of the sensitive attribute. Several columns form intersections: repeat the option or separate "
-        "them by commas",
-    )
-    if marginals:
-        parser.add_argument(
-            "--attributes",
-            choices=("intersections", "marginals", "both"),
-            default="intersections",
-            help="with several --group columns, compare their intersections, each column by itself, or both "
-            "(default: %(default)s)",
-        )
-    parser.add_argument(
-        "--attributes",
-        choices=("intersections", "marginals", "both"),
-        default="intersections",
-        help="with several --group columns, compare their intersections, each column by itself, or both "
-        "(default: intersections)",
-    )
-    parser.add_argument(
-        "--missing",
-        choices=("error", "group"),
-        default="error",
-        help="whether a missing group is an error or a group of its own (default: error)",
-    )
-
-
-def _add_constraint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--criterion",
-        action="append",
-        metavar="NAME",
-        help=f"dp, eop, eo, meo, oae or the long name; repeat it for several at once (default: {DEFAULT_CRITERION})",
-    )
-    parser.add_argument(
-        "--tolerance", type=float, default=0.01, help="largest allowed gap of the criterion (default: 0.01)"
-    )
-    _add_reference(parser)
-    parser.add_argument(
-        "--outcome", metavar="CLASS", action="append", help="only compare predictions of this class; repeat it"
-    )
-
-
-def _add_reference(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--reference",
-        choices=("overall", "pairwise"),
-        default="overall",
-        help="compare each group with everybody, or every two groups with each other (default: overall)",
-    )

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from optfair.cli.arguments import DEFAULT_CRITERION
 from optfair.cli.console import join_names
+from optfair.cli.options import DEFAULT_CRITERION
 from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, read_header
 from optfair.constraints.criteria import CRITERIA, short_name

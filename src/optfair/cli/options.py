@@ -1,0 +1,131 @@
+"""Define the options that several commands share. Nothing heavy is imported here: ``optfair --help`` is quick."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+
+EXIT_CODES = """\
+exit codes: 0 success; 1 negative result (audit, monitor: a gap exceeds the tolerance; fit, frontier: no rule satisfies
+the constraints, or can be promised); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
+TABLES = "CSV (.csv, .tsv, also .gz, .bz2, .xz) or Parquet (.parquet)"
+DEFAULT_CRITERION = "demographic_parity"
+WIDTH = 115  # of the descriptions, as of the exit codes
+
+
+def command(commands: argparse._SubParsersAction, name: str, summary: str, text: str = "") -> argparse.ArgumentParser:
+    """Add a command to the parser, and return its own parser."""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {text}".strip(), WIDTH),
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Add what `fit` and `frontier` share."""
+    add_table(parser)
+    parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the class to predict")
+    add_groups(parser)
+    add_constraint(parser)
+    parser.add_argument(
+        "--estimator",
+        default="logistic",
+        metavar="NAME",
+        help="logistic, boosting, forest, mlp (needs torch), or a class such as sklearn.naive_bayes.GaussianNB "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--drop", metavar="COLUMN", action="append", default=[], help="column that is not used as a feature"
+    )
+    parser.add_argument(
+        "--category", metavar="COLUMN", action="append", default=[], help="column whose numbers are codes, not amounts"
+    )
+    parser.add_argument(
+        "--weight", metavar="COLUMN", help="column of row weights; a whole number says how many people a row stands for"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="COLUMN",
+        help="column of the person, where a person has several rows: no fold and no test has a part of them. It is not "
+        "used as a feature",
+    )
+    parser.add_argument("--aware", action="store_true", help="let predictions depend on the group")
+    test = parser.add_mutually_exclusive_group()
+    test.add_argument("--test", metavar="FILE", help="also measure the result on the people of this table")
+    test.add_argument(
+        "--test-size", type=float, metavar="SHARE", help="hold out this share of FILE and measure the result on it"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split and the models (default: 0)")
+
+
+def add_table(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    """Add the table that a command reads, and how it is written."""
+    parser.add_argument("file", metavar="FILE", nargs=nargs, help=f"table: {TABLES}")
+    parser.add_argument("--encoding", default="utf-8", help="encoding of a CSV file (default: %(default)s)")
+    parser.add_argument(
+        "--separator", help="character between the cells of a CSV file (default: a comma, or a tab for .tsv)"
+    )
+    parser.add_argument("--decimal", default=".", help="decimal point in a CSV file (default: %(default)s)")
+    parser.add_argument(
+        "--na",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="text that means missing in every column, such as '?'; repeat it for several",
+    )
+
+
+def add_groups(parser: argparse.ArgumentParser, marginals: bool = True) -> None:
+    """Add the columns of the groups. marginals : whether each attribute may be meant by itself."""
+    parser.add_argument(
+        "--group",
+        required=marginals,
+        metavar="COLUMN",
+        action="append",
+        help="column of the sensitive attribute. Several columns form intersections: repeat the option or separate "
+        "them by commas",
+    )
+    if marginals:
+        parser.add_argument(
+            "--attributes",
+            choices=("intersections", "marginals", "both"),
+            default="intersections",
+            help="with several --group columns, compare their intersections, each column by itself, or both "
+            "(default: intersections)",
+        )
+    parser.add_argument(
+        "--missing",
+        choices=("error", "group"),
+        default="error",
+        help="whether a missing group is an error or a group of its own (default: error)",
+    )
+
+
+def add_constraint(parser: argparse.ArgumentParser) -> None:
+    """Add what is compared, and how much the groups may differ."""
+    parser.add_argument(
+        "--criterion",
+        action="append",
+        metavar="NAME",
+        help=f"dp, eop, eo, meo, oae or the long name; repeat it for several at once (default: {DEFAULT_CRITERION})",
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=0.01, help="largest allowed gap of the criterion (default: 0.01)"
+    )
+    add_reference(parser)
+    parser.add_argument(
+        "--outcome", metavar="CLASS", action="append", help="only compare predictions of this class; repeat it"
+    )
+
+
+def add_reference(parser: argparse.ArgumentParser) -> None:
+    """Add what a group is compared with."""
+    parser.add_argument(
+        "--reference",
+        choices=("overall", "pairwise"),
+        default="overall",
+        help="compare each group with everybody, or every two groups with each other (default: overall)",
+    )
