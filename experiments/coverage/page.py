@@ -21,7 +21,7 @@ from optfair import plan
 from optfair.errors import need_extra
 from optfair.utils.files import write_atomically
 
-TEMPLATE, PICTURE = "pages/promise", "smallest.png"
+TEMPLATE, PICTURE, CALLER = "pages/promise", "smallest.png", "the page of promises"
 MIXED = 0.005  # a smaller share of decisions that are drawn from a constant is rounding
 Scores = dict[str, dict[str, list[dict[str, float]]]]
 
@@ -161,11 +161,8 @@ def smallest_table(lines: Sequence[Line]) -> Table:
 
 def draw_smallest(lines: Sequence[Line]) -> Any:
     """Draw the smallest tolerance that can be promised against the number of people."""
-    need_extra("matplotlib", "the page of promises")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4), layout="constrained")
-    axes = figure.add_subplot()
+    need_extra("matplotlib", CALLER).use("Agg")
+    figure, axes = need_extra("matplotlib.pyplot", CALLER).subplots(figsize=(6.4, 4), layout="constrained")
     points = smallest_points(lines)
     for criterion, colour, name in (("dp", "C0", "demographic parity"), ("eo", "C3", "equalized odds")):
         people = [n for n, _, _ in points]

@@ -23,7 +23,7 @@ LAYERS = [
     ["run"],
     ["page"],
     ["command", "timings"],
-    ["bench"],
+    ["bench", "coverage"],
     ["__main__"],
 ]
 INSIDE = {
@@ -61,10 +61,12 @@ INSIDE = {
         ["page"],
         ["__main__"],
     ],
+    "coverage": [["settings"], ["rules"], ["run"], ["page"], ["__main__"]],
 }
 EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm", "jinja2"}
-# The modules that reach into optfair.dual; `reads` apart, because it must run with previous releases too.
-REACHING = [["timings", "internals"], ["bench", "reads"]]
+# The modules that reach into optfair.dual; `reads` apart, because it must run with previous releases too, and `coverage`,
+# whose problems have the posteriors of one model and the labels of each sample.
+REACHING = [["timings", "internals"], ["bench", "reads"], ["coverage", "run"]]
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
