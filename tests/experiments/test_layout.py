@@ -64,8 +64,8 @@ INSIDE = {
     "coverage": [["settings"], ["rules"], ["run"], ["page"], ["__main__"]],
 }
 EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm", "jinja2"}
-# The modules that reach into optfair.dual; `reads` apart, because it must run with previous releases too, and `coverage`,
-# whose problems have the posteriors of one model and the labels of each sample.
+# The modules that reach into optfair.dual; `reads` apart, because it must run with previous releases too, and those of
+# `coverage`, whose problems have the posteriors of one model and the labels of each sample.
 REACHING = [["timings", "internals"], ["bench", "reads"], ["coverage", "run"]]
 MODULES = sorted(SOURCE.rglob("*.py"))
 
