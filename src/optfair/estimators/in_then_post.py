@@ -22,6 +22,7 @@ from optfair.inprocessing.mixture import ModelScores
 from optfair.inputs.containers import is_dataset, take_rows
 from optfair.inputs.splits import split_held_out
 from optfair.inputs.table_form import TableForm, read_training_table
+from optfair.rule.promise import Promise
 from optfair.utils.checks import check_number
 
 # What post-processing asks for, unless it is given.
@@ -316,6 +317,37 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "post_")
         return self.post_.report(X, y, **arguments)
+
+    def promise(self, X: Any, y: Any = None, **arguments: Any) -> Promise:
+        """Say whether the tolerance is kept in the population of these people, who must not be among those fitted on.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features of people not fitted on.
+        y : array-like of shape (n,), optional
+            Their true classes; demographic parity, its ratio and minimum selection rates need none.
+        **arguments
+            ``sensitive_features``, ``sample_weight``, ``cluster``, ``confidence`` and ``family``, as in
+            `OptFairPost.promise`.
+
+        Returns
+        -------
+        Promise
+            Whether it is kept, the bound of the largest gap, and a table of all rows.
+
+        Examples
+        --------
+        >>> from optfair import OptFairIn, OptFairInPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> train, test = make_fair_classification(1600, random_state=0).split(0.5, random_state=0)
+        >>> model = OptFairInPost(OptFairIn(start="zero", random_state=0), threshold=0.2, random_state=0)
+        >>> model = model.fit(train.X, train.y, sensitive_features=train.sensitive_features)
+        >>> model.promise(test.X, sensitive_features=test.sensitive_features).n_people
+        800
+        """
+        check_is_fitted(self, "post_")
+        return self.post_.promise(X, y, **arguments)
 
     def save(self, path: Any) -> None:
         """Write the rule on top and the model below it as `OptFairPost.save` does; `load_model` gives an OptFairPost.
