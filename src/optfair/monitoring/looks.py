@@ -115,7 +115,7 @@ def make_questions(state: State) -> list[Question]:
 def gap_table(state: State, since: int | None = None) -> pd.DataFrame:
     """Return a line per row, of the start from which it is farthest outside, or else of the first one.
 
-    since : the only start, 0-based, counted from ``state.start``; it may be origin after looking, so that its
+    since : the only start, 0-based, counted from ``state.start``; it may be chosen after looking, so that its
     certificate has its share of δ only. Columns: the names of the row, lower, upper (its bounds), since, value, people,
     low, high (for flags), surely_from, surely_to (for the certificate, from the first start), verdict.
     """
