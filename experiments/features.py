@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.ledger import exclusive
 from experiments.plan import Run
 from optfair.errors import need_extra
-from optfair.utils.files import replacing
+from optfair.utils.files import exclusive, replacing
 
 CALLER = "python -m experiments"
 BLOCK = 512  # images at a time

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from optfair.errors import DataFileError
 from optfair.utils.files import write_atomically
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 # What a line says of its run, in this order. "people" holds the arguments that load the data.
 RUN_TYPES: dict[str, Any] = {
@@ -47,15 +40,6 @@ FACT_TYPES: dict[str, Any] = {
     "certificate": dict,
     "small_cells": list,
 }
-
-
-@contextmanager
-def exclusive(file: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock that ends with the process, however it ends. wait : for its holder; else BlockingIOError."""
-    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as handle:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
 
 
 def fit_seconds(line: Mapping[str, Any]) -> float:

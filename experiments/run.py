@@ -10,9 +10,10 @@ import numpy as np
 
 from experiments.catalogue import Experiment
 from experiments.data_plan import SYNTHETIC
-from experiments.ledger import Ledger, exclusive, fit_seconds
+from experiments.ledger import Ledger, fit_seconds
 from experiments.plan import Plan, Run, TrialsNeeded, is_finished
 from experiments.pool import evaluate_all
+from optfair.utils.files import exclusive
 
 TUNING = "tuning"  # the file of the trials
 

@@ -55,7 +55,7 @@ def rules_of(problem: FairProblem, plain: Solution, half: FairProblem, ensemble:
     if control:
         yield MadeRule("control", control[-1].solution.rule, tightening=CONTROL)
     clock = time.perf_counter()
-    rule = promise_rule(problem, plain, People(), CONFIDENCE, "sampled", "mix").rule
+    rule = promise_rule(problem, plain, People(), CONFIDENCE, "sampled", "mix")[0].rule
     assert rule.promise is not None
     facts = rule.share, rule.promise.tightening
     yield MadeRule("promise", rule, time.perf_counter() - clock, *facts)

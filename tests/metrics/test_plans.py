@@ -281,8 +281,14 @@ REFUSED = {
         lambda: optfair.plan(group_confusion([0, 1], [0, 1], sensitive_features=[0, 1]), 2),
         "classes: groups are counts that know their classes; leave it out.",
     ),
-    "tolerance": (lambda: optfair.plan(COUNTS, 2, tolerance=5), r"tolerance=5: must be a number in \(0, 1\); did you"),
-    "tolerance 0": (lambda: optfair.plan(COUNTS, 2, tolerance=0.0), r"tolerance=0.0: must be a number in \(0, 1\)."),
+    "tolerance": (
+        lambda: optfair.plan(COUNTS, 2, tolerance=5),
+        r"tolerance=5: must be a number in \[0.0001, 1\); did",
+    ),
+    "tolerance 0": (
+        lambda: optfair.plan(COUNTS, 2, tolerance=0.0),
+        r"tolerance=0.0: must be a number in \[0.0001",
+    ),
     "confidence": (
         lambda: optfair.plan(COUNTS, 2, confidence=95),
         r"confidence=95: must be a number in \(0.5, 1\); did",

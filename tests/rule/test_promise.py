@@ -3,14 +3,29 @@
 import copy
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
-from optfair import Constraint, MinimumRate, OptFairIn, OptFairPost, PromiseError, Ratio, Rows, load_model, load_rule
+from optfair import (
+    Constraint,
+    MinimumRate,
+    OptFairIn,
+    OptFairPost,
+    OptFairWarning,
+    PromiseError,
+    Ratio,
+    Rows,
+    load_model,
+    load_rule,
+)
 from optfair.datasets import make_fair_classification
-from optfair.inputs.identity import row_hashes
+from optfair.inputs.identity import row_hashes, twin_codes
 from optfair.metrics import violation_bound
 from optfair.rule.promising import FAMILY
 from optfair.rule.rule import FairRule
@@ -120,27 +135,75 @@ def test_weights_and_clusters_count_as_fewer_people(promised):
     assert model.promise_.kept and (model.promise_.table["se"].to_numpy() > 1.2 * once).all()
 
 
-def test_people_of_equal_features_flip_together():
+def twins(n=6000):
+    """Return X of twelve kinds of people, y and groups."""
     rng = np.random.default_rng(0)
-    X, a = rng.integers(0, 3, (6000, 2)).astype(float), rng.integers(0, 2, 6000)
+    X, a = rng.integers(0, 3, (n, 2)).astype(float), rng.integers(0, 2, n)
     X[:, 0] += a
-    y = (rng.random(6000) < 0.2 + 0.15 * X[:, 0]).astype(int)
+    return X, (rng.random(n) < 0.2 + 0.15 * X[:, 0]).astype(int), a
+
+
+def test_people_of_equal_features_flip_together():
+    X, y, a = twins()
     model = OptFairPost(LogisticRegression(), tolerance=0.02, decision="sampled", random_state=0)
     fitted = model.fit(X, y, sensitive_features=a)._fitted
+    kinds, first = twin_codes(row_hashes(X), None)
+    people = People(kinds=kinds, kind_posteriors=(model.joint_posterior(X[first]),))
     noise = {}
     for decision in ("hashed", "sampled"):
-        for features in (np.arange(6000), row_hashes(X)):
-            search = PromiseSearch(fitted.problem, People(features=features), 0.95, decision)
-            noise[decision, len(set(features))] = search.trial(fitted.solution).draws.std()
-    alone = noise["sampled", 6000]
-    assert noise["sampled", 12] == noise["hashed", 6000] == alone < noise["hashed", 12] / 3
+        noise[decision] = PromiseSearch(fitted.problem, people, 0.95, decision).trial(fitted.solution).draws[0].std()
+    assert len(first) == 12 and noise["hashed"] > 2 * noise["sampled"]
     # By hand: each of the twelve kinds of people gets one answer, drawn with its probability.
-    h, rng = model.predict_proba(X)[:, 1], np.random.default_rng(1)
-    _, kind = np.unique(X, axis=0, return_inverse=True)
-    draws = np.array([(rng.random(12) < np.bincount(kind, h) / np.bincount(kind))[kind] for _ in range(2000)])
+    h, rng = model.predict_proba(X[first])[:, 1], np.random.default_rng(1)
+    draws = np.array([(rng.random(12) < h)[kinds] for _ in range(2000)])
     gaps = draws[:, a == 0].mean(axis=1) - draws.mean(axis=1)
-    search = PromiseSearch(fitted.problem, People(features=row_hashes(X)), 0.95, "hashed")
-    assert np.hypot(alone, gaps.std()) == pytest.approx(search.trial(fitted.solution).draws[0].std(), rel=0.15)
+    assert np.hypot(noise["sampled"], gaps.std()) == pytest.approx(noise["hashed"], rel=0.15)
+
+
+def test_twins_are_found_where_there_are_any():
+    hashes = np.array([5, 7, 5, 9, 7, 5], dtype=np.uint64)
+    codes, first = twin_codes(hashes, None)
+    assert codes.tolist() == [0, 1, 0, -1, 1, 0] and first.tolist() == [0, 1]
+    codes, first = twin_codes(hashes, np.array([0, 0, 1, 0, 0, 0]))  # the third is of another group
+    assert codes[2] == codes[3] == -1 and codes[0] == codes[5] and len(first) == 2
+    assert twin_codes(np.arange(1000, dtype=np.uint64), None)[0] is None
+
+
+def test_hashed_decisions_for_others_are_tested_as_they_are_made():
+    X, y, a = twins(12_000)
+    model = OptFairPost(LogisticRegression(), tolerance=0.02, random_state=0)
+    model.fit(X[:6000], y[:6000], sensitive_features=a[:6000])
+    promise = model.promise(X[6000:], sensitive_features=a[6000:])
+    made = violation_bound(None, model.predict(X[6000:]), sensitive_features=a[6000:])
+    drawn = violation_bound(None, model.predict_proba(X[6000:]), sensitive_features=a[6000:], classes=[0, 1])
+    assert promise.bound == pytest.approx(made.bound) != pytest.approx(drawn.bound)
+    keyed = model.promise(X[6000:], sensitive_features=a[6000:], keys=range(6000))
+    assert keyed.bound != promise.bound
+
+
+# -- which models answer -----------------------------------------------------------------------------------------
+def test_trees_answer_by_their_folds_and_regressions_by_one_model():
+    """Leaves flip as a whole: a tree on all rows has other gaps than those on the folds, however many people."""
+    tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=20, random_state=0)
+    auto = OptFairPost(tree, tolerance=0.12, confidence=0.95, random_state=0)
+    assert len(auto.fit(DATA.X, DATA.y, sensitive_features=GROUPS).fold_models_) == 5
+    assert fit().fold_models_ == () == fit(confidence=None).fold_models_ == fit(ensemble=False).fold_models_
+    single = OptFairPost(tree, tolerance=0.3, confidence=0.95, ensemble=False, random_state=0)
+    single.fit(DATA.X, DATA.y, sensitive_features=GROUPS)
+    search = PromiseSearch(single._fitted.problem, single._fitted.people, 0.95, "sampled")
+    trial = search.trial(single._fitted.solution)
+    assert np.abs(trial.shift).max() > 0  # counts in full
+    assert trial.ratio > search.ratio(trial.values, trial.draws)
+
+
+def test_a_fitted_model_must_not_have_seen_these_people():
+    forest = RandomForestClassifier(20, random_state=0).fit(DATA.X, DATA.y)
+    model = OptFairPost(FrozenEstimator(forest), tolerance=0.5, confidence=0.95, random_state=0)
+    with pytest.warns(OptFairWarning, match="it seems to have been fitted on them"):
+        model.fit(DATA.X, DATA.y, sensitive_features=GROUPS)
+    half = RandomForestClassifier(20, random_state=0).fit(DATA.X[:3000], DATA.y[:3000])
+    model = OptFairPost(FrozenEstimator(half), tolerance=0.5, confidence=0.95, random_state=0)
+    model.fit(DATA.X[3000:], DATA.y[3000:], sensitive_features=GROUPS[3000:])
 
 
 def test_an_ensemble_answers_with_the_mixture_of_its_folds(tmp_path):
@@ -148,7 +211,11 @@ def test_an_ensemble_answers_with_the_mixture_of_its_folds(tmp_path):
     assert model.promise_.kept and len(model.fold_models_) == 5
     parts = [model.rule_.predict_proba(model.calibration_(fold(DATA.X))) for fold in model.fold_models_]
     np.testing.assert_allclose(model.predict_proba(DATA.X), np.mean(parts, axis=0), atol=1e-12)
-    assert str(model.promise_) == str(fit().promise_)  # what is measured out of fold is the same
+    np.testing.assert_allclose(
+        model.joint_posterior(DATA.X), np.mean([model.calibration_(f(DATA.X)) for f in model.fold_models_], axis=0)
+    )
+    with pytest.raises(ValueError, match="ensemble: the rules of several models are not solved again"):
+        model.with_people(DATA.X)
     pytest.importorskip("skops", reason="models are saved by skops")
     model.save(tmp_path / "model.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(DATA.X), model.predict(DATA.X))
@@ -159,13 +226,13 @@ def test_the_refusal_names_the_gap_and_ways_that_work():
     with pytest.raises(PromiseError) as caught:
         fit(tolerance=0.01)
     text, error = str(caught.value), caught.value
-    assert text.startswith("tolerance=0.01: cannot be promised with confidence 0.95 to these 6,000 people: ")
+    assert text.startswith("tolerance=0.01: cannot be promised with confidence 0.95 from these 6,000 people; ")
     for part in (
-        " people) is known to ±0.0",
+        "from these 6,000 people; the tightest: dp: group",
+        " people there instead of ",
         "Smallest tolerance that can be promised: 0.0",
         "unpromised='mix' (accuracy",
         "a tolerance for each group, tolerance={'A': ",
-        "about ",
         "unpromised='loosen'",
     ):
         assert part in text
@@ -173,6 +240,8 @@ def test_the_refusal_names_the_gap_and_ways_that_work():
         error.smallest > 1 and not error.promise.kept and "it cannot be said with confidence 95%" in str(error.promise)
     )
     assert fit(tolerance=error.tolerances).promise_.kept  # ready to paste
+    smallest = float(re.search(r"can be promised: (0\.\d+)", text).group(1))
+    assert fit(tolerance=smallest).promise_.kept and fit(tolerance=1.0001 * 0.01 * error.smallest).promise_.kept
     copied = pickle.loads(pickle.dumps(error))
     assert str(copied) == text and copied.tolerances == error.tolerances
 
@@ -186,6 +255,8 @@ def test_a_mixture_keeps_the_promise_and_shrinks_every_gap_alike():
     Z = mixed._fitted.problem.posterior.Z
     np.testing.assert_allclose(rule.predict_proba(Z), (1 - s) * pure.predict_proba(Z) + s * rule.constant, atol=1e-12)
     assert loose.promise_.kept and loose.promise_.loosened > 1
+    assert loose.constraints_[0].tolerance == loose.certificate_.tolerance == loose.promise_.tolerance
+    assert f"dp within {loose.promise_.tolerance}" in loose.report().title
     assert loose.promise_.tolerance == pytest.approx(0.01 * loose.promise_.loosened)
     assert mixed.certificate_.accuracy < loose.certificate_.accuracy
 
@@ -193,6 +264,49 @@ def test_a_mixture_keeps_the_promise_and_shrinks_every_gap_alike():
 def test_accuracy_is_mixed_with_the_uniform_rule():
     model = fit(criterion="oae", tolerance=0.005, unpromised="mix")
     np.testing.assert_allclose(model.rule_.constant, 1 / 3)
+
+
+def test_costs_choose_the_constant():
+    """A constant that is right more often may cost more."""
+    data = make_fair_classification(3000, n_classes=2, random_state=0)
+    model = fit(data, costs=[[0, 1], [8, 0]], tolerance=0.004, unpromised="mix")
+    assert model.rule_.constant.argmax() == 1
+
+
+def test_words_say_of_whom_and_of_what():
+    partly = fit(tolerance={"A": 0.1}).promise_
+    assert partly.statement == "every gap of 'A' is within 0.1"
+    several = fit(criterion=[Constraint("dp", 0.1), MinimumRate("recall", 0.2)], tolerance=None).promise_
+    assert several.statement == "every gap is within 0.1 and every minimum recall is within its bounds"
+    ratio = fit(criterion=Ratio("dp", 0.5), tolerance=None).promise_
+    assert ratio.statement == "every dp ratio is within its bounds" and np.isnan(ratio.bound)
+    table = several.table
+    assert ((table["low"] >= table["lower"]) & (table["high"] <= table["upper"])).all()  # what is promised
+
+
+def test_a_promise_is_about_one_way_to_decide():
+    model = fit()
+    assert model.set_params(decision="sampled").promise_ is not None
+    assert model.set_params(decision="argmax").promise_ is None and "Promise:" not in str(model.report())
+    with pytest.raises(ValueError, match=r"confidence=2: must be a number in \[0.5, 1\)"):
+        model.set_params(confidence=2).with_tolerance(0.2)
+
+
+def test_ways_that_do_not_exist_are_said_to():
+    with pytest.raises(PromiseError, match="Only tolerances of gaps above 0 can be loosened"):
+        fit(criterion=Ratio("dp", 0.97), tolerance=None, unpromised="loosen")
+
+
+def test_few_people_are_warned_about():
+    groups = np.asarray(GROUPS, dtype=object).copy()
+    groups[:60] = "few"
+    model = OptFairPost(LogisticRegression(), tolerance=0.4, confidence=0.95, random_state=0)
+    with pytest.warns(OptFairWarning, match="a row of the promise rests on 60 people"):
+        model.fit(DATA.X, DATA.y, sensitive_features=groups)
+    cluster = np.arange(6000)
+    cluster[:60] = np.arange(60) // 20  # three people
+    with pytest.raises(PromiseError, match="which rests on 3 of 5,943 people"):
+        model.fit(DATA.X, DATA.y, sensitive_features=groups, cluster=cluster)
 
 
 def test_a_handful_of_people_is_refused():
@@ -254,10 +368,11 @@ def halves():
 def test_a_promise_on_others_is_the_bound_of_the_violation(halves):
     train, test = halves
     model = fit(train, confidence=None)
-    for y in (test.y, None):
+    for y, decision in ((test.y, "hashed"), (None, "hashed"), (test.y, "argmax"), (None, "sampled")):
+        model.set_params(decision=decision)
         promise = model.promise(test.X, y, sensitive_features=test.sensitive_features)
-        h = model.predict_proba(test.X)
-        bound = violation_bound(y, h, sensitive_features=test.sensitive_features, classes=model.classes_)
+        answers = model.predict_proba(test.X) if decision == "sampled" else model.predict(test.X)
+        bound = violation_bound(y, answers, sensitive_features=test.sensitive_features, classes=model.classes_)
         assert promise.bound == pytest.approx(bound.bound) and promise.method == "held out"
         assert promise.kept == (bound.bound <= 0.08)
     assert model.with_tolerance(0.3).promise(test.X, sensitive_features=test.sensitive_features).kept

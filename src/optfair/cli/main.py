@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -63,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, so that a full disk is reported as an error
             return code
-        except (InfeasibleError, PromiseError) as error:
+        except PromiseError as error:
+            return _print_error(command, _as_options(error), NEGATIVE)
+        except InfeasibleError as error:
             return _print_error(command, error, NEGATIVE)
         except (ValueError, OSError, ImportError, MemoryError) as error:
             return _print_error(command, error, INVALID_INPUT)
@@ -74,6 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _print_error(
                 command, "this is an internal error; please report it with the lines above", INTERNAL_ERROR
             )
+
+
+def _as_options(error: PromiseError) -> str:
+    """Return the message with options in place of arguments; a tolerance for each group is for Python only."""
+    text = str(error).replace(f"a tolerance for each group, tolerance={error.tolerances!r}; ", "")
+    return re.sub(r"\bunpromised='(\w+)'", r"--unpromised \1", text)
 
 
 def _limit_threads() -> None:

@@ -18,6 +18,7 @@ from optfair.cli.tables import CsvFormat, check_table_name, read_header, read_ta
 from optfair.constraints import Constraint
 from optfair.monitoring.monitor import Monitor
 from optfair.monitoring.report import MonitorReport
+from optfair.utils.files import exclusive
 
 DEFAULTS = {"tolerance": 0.01, "reference": "overall", "attributes": "intersections", "missing": "error"}
 CONFIDENCE = 0.95
@@ -32,6 +33,19 @@ def run(arguments: Namespace) -> int:
         raise InputError(f"--rows {arguments.rows}: must be at least 0.")
     if arguments.tolerance is not None:
         check_tolerance(arguments.tolerance)
+    with exclusive(Path(f"{arguments.state}.lock")):  # two commands at once: the second waits, and adds to the first
+        report = _update(arguments)
+    gaps = report.table.assign(**{name: [join_name(v) for v in report.table[name]] for name in ("group", "against")})
+    if arguments.output:
+        write_table(gaps, arguments.output)
+    _print(report, gaps, arguments)
+    code = NEGATIVE if report.flagged or (arguments.require_certified and not report.certified) else DONE
+    print(f"\n(exit {code})")
+    return code
+
+
+def _update(arguments: Namespace) -> MonitorReport:
+    """Add the people of the table to the state, and return what there is to say."""
     exists = Path(arguments.state).exists()
     monitor = Monitor.load(arguments.state) if exists else None
     table, groups = _read(arguments, monitor)
@@ -44,13 +58,7 @@ def run(arguments: Namespace) -> int:
     _count(monitor, table, groups, arguments)
     report = monitor.check()
     monitor.save(arguments.state)
-    gaps = report.table.assign(**{name: [join_name(v) for v in report.table[name]] for name in ("group", "against")})
-    if arguments.output:
-        write_table(gaps, arguments.output)
-    _print(report, gaps, arguments)
-    code = NEGATIVE if report.flagged or (arguments.require_certified and not report.certified) else DONE
-    print(f"\n(exit {code})")
-    return code
+    return report
 
 
 def _read(arguments: Namespace, monitor: Monitor | None) -> tuple[pd.DataFrame, list[str]]:
@@ -165,7 +173,7 @@ def _count(monitor: Monitor, table: pd.DataFrame, groups: list[str], arguments: 
 
 def _print(report: MonitorReport, gaps: pd.DataFrame, arguments: Namespace) -> None:
     print(f"{arguments.state}: {report}")
-    outside = np.maximum(gaps["low"] - gaps["upper"], gaps["lower"] - gaps["high"])
+    outside = np.maximum(gaps["high"] - gaps["upper"], gaps["lower"] - gaps["low"])
     lines = gaps.loc[outside.sort_values(ascending=False, kind="stable").index].head(arguments.rows)
     if len(lines):
         print(

@@ -451,7 +451,9 @@ class OptFairIn(SavableClassifier):
         }
         names, n = (people.weight, self.training_.groups, self.training_.classes), len(people.label)
         counts = {name: count_codes(people.group, people.label, h, *names) for name, h in predictions.items()}
-        return make_report(f"{title}; {n} people given", self.training_, constraints, counts, n_people=n)
+        decided = "fair model" if self.decision == "sampled" else f"decisions ({self.decision})"
+        title = f"{title}; {n} people given"
+        return make_report(title, self.training_, constraints, counts, decided, n_people=n)
 
 
 def _with_group(X: Any, group: np.ndarray, n_groups: int) -> Any:

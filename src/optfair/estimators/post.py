@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.dual.posterior import training_posterior
-from optfair.errors import warn_empty
+from optfair.errors import warn, warn_empty
 from optfair.estimators.base import clone_keeping_prefit
 from optfair.estimators.report import Report, make_report, normalise_rows
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
-from optfair.inputs.identity import row_hashes
+from optfair.inputs.containers import take_rows
+from optfair.inputs.identity import row_hashes, twin_codes
 from optfair.inputs.labels import encode_classes
 from optfair.inputs.splits import Splits
 from optfair.inputs.training_data import TrainingData
@@ -25,18 +27,21 @@ from optfair.metrics.counts import count_codes
 from optfair.posteriors.calibration import AwareCalibration, Calibration, calibrate_aware, calibrate_blind
 from optfair.posteriors.models import JointModel, likeliest_classes, own_posterior, place_in_groups, pooled_posterior
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
+from optfair.rule.driver import Solution
 from optfair.rule.file import rule_content
 from optfair.rule.loading import rule_from_content
 from optfair.rule.problem import FairProblem
 from optfair.rule.promising import UNPROMISED
 from optfair.rule.rule import flat
-from optfair.rule.tightening import People
+from optfair.rule.tightening import People, PromiseSearch
 from optfair.utils.checks import check_choice, check_number
 from optfair.utils.parallel import uses_cores
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
 RECALIBRATED = "recalibrated"  # in a report: the likeliest class by calibrated posteriors, without constraints
+SEEN = 0.03  # accuracy beyond certainty that no model has on people it has not seen, unless it is far too careful
+CLOSE = 0.5  # standard errors of a gap: models that differ by less answer about alike
 SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
 
 
@@ -95,14 +100,15 @@ class OptFairPost(RuleSolver):
     confidence : float, optional
         Promise the tolerance to new people: in the population that the people fitted on were drawn from every gap is
         within it with this probability, such as 0.95. Bounds are tightened by what chance can do, which costs accuracy.
-        By default the tolerance holds in expectation for the people fitted on.
+        By default the tolerance holds in expectation for the people fitted on. A model that is already fitted must not
+        have seen these people.
     unpromised : {"error", "mix", "loosen"}, default "error"
         Where that cannot be promised: raise `PromiseError`, which says what could be; draw a share of the decisions
         from a constant; or loosen all tolerances to the smallest that can be promised.
-    ensemble : bool, default False
+    ensemble : bool or "auto", default "auto"
         Whether to answer with the mixture of the rules of all folds, whose gaps are exactly those measured out of fold,
-        instead of the rule on the model of all rows. A promise then rests on no similarity between these models; to
-        predict takes as many times longer as there are folds.
+        instead of the rule on the model of all rows; to predict takes as many times longer as there are folds. "auto":
+        only for a promise, and only where the two differ by more than half of a standard error, as those of trees do.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
     missing : {"error", "group"}, default "error"
@@ -187,7 +193,7 @@ class OptFairPost(RuleSolver):
         calibration: str = "auto",
         confidence: float | None = None,
         unpromised: str = "error",
-        ensemble: bool = False,
+        ensemble: bool | str = "auto",
         decision: str = "hashed",
         missing: str = "error",
         unseen: str = "error",
@@ -288,7 +294,7 @@ class OptFairPost(RuleSolver):
             as_seed(self.random_state),
             holds_group=self.awareness == "aware" and self.sensitive_features is not None,
             left_out=None if self.awareness == "aware" else self.sensitive_features,
-            keep_folds=self.ensemble,
+            keep_folds=self.ensemble is True or (self.ensemble == "auto" and self.confidence is not None),
         )
         if posteriors.unweighted:
             warn_unweighted(posteriors.unweighted)
@@ -311,16 +317,16 @@ class OptFairPost(RuleSolver):
         warn_empty(problem.rows.dropped)
         solution = self._solve(problem)
         seconds["solve"] = time.perf_counter() - clock
+        self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
+        self.fold_models_, self.n_base_fits_ = posteriors.fold_models, posteriors.n_fits
         people = None
         if self.confidence is not None:
             clock = time.perf_counter()
-            people = People(data.cluster, row_hashes(data.X))
-            solution = self._promise(problem, solution, people)
+            people = self._people(data, problem, solution)
+            solution, problem, constraints = self._promise(problem, solution, people)
             seconds["promise"] = time.perf_counter() - clock
 
         self.rule_, self.constraints_ = solution.rule, constraints
-        self.posterior_model_, self.calibration_, self.seconds_ = posteriors.model, calibration, seconds
-        self.fold_models_, self.n_base_fits_ = posteriors.fold_models, posteriors.n_fits
         self.classes_, self.groups_ = data.classes, data.groups
         self.keeps_classes_ = keeps_classes
         names = posterior.weight, posterior.groups, posterior.classes
@@ -337,12 +343,38 @@ class OptFairPost(RuleSolver):
         if self.confidence is None:
             return
         check_number("confidence", self.confidence, "[0.5, 1)", ", e.g. 0.95")
+        if self.ensemble not in (True, False, "auto"):
+            raise ValueError(f"ensemble={self.ensemble!r}: must be True, False or 'auto'.")
         if self.decision == "argmax" and self.unpromised == "mix":
             raise ValueError("unpromised='mix': draws decisions, and decision='argmax' draws none; use 'loosen'.")
-        if self.decision == "argmax" and self.ensemble:
+        if self.decision == "argmax" and self.ensemble is True:
             raise ValueError(
                 "ensemble=True: draws among the rules of folds, and decision='argmax' draws none; use one."
             )
+
+    def _people(self, data: TrainingData, problem: FairProblem, plain: Solution) -> People:
+        """Return who the rows fitted on are, and choose which models answer; see `ensemble`."""
+        group = data.a if self.awareness == "aware" else None
+        Z, answering = self._posteriors_by(self.posterior_model_, data.X, group)
+        if self._keeps_estimator():
+            _warn_if_seen(Z.sum(axis=1), data.y)
+        people = People(data.cluster, answering)
+        if self.fold_models_ and self.decision != "argmax":
+            trial = PromiseSearch(problem, people, float(self.confidence or 0), "sampled").trial(plain)
+            is_close = bool((np.abs(trial.shift) <= CLOSE * trial.se).all())
+            self.fold_models_ = () if self.ensemble == "auto" and is_close else self.fold_models_
+        elif self.ensemble == "auto":
+            self.fold_models_ = ()
+        if self.fold_models_:
+            people = People(data.cluster)
+        if self.decision != "hashed":
+            return people
+        kinds, first = twin_codes(row_hashes(data.X), group)
+        if kinds is None:
+            return people
+        X, codes = take_rows(data.X, first), None if group is None else group[first]
+        models = self.fold_models_ or (self.posterior_model_,)
+        return replace(people, kinds=kinds, kind_posteriors=tuple(self._posteriors_by(f, X, codes)[1] for f in models))
 
     def _calibrate(
         self, Z: np.ndarray, pooled: np.ndarray | None, model: Any, data: TrainingData, splits: Splits, seed: int
@@ -368,7 +400,7 @@ class OptFairPost(RuleSolver):
     # -- prediction ----------------------------------------------------------------------------------------
     @uses_cores
     def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
-        """Return z(x) of new rows, calibrated: what the rule is applied to.
+        """Return z(x) of new rows, calibrated: what the rule is applied to; of an ensemble, the mean of its folds.
 
         Parameters
         ----------
@@ -391,7 +423,10 @@ class OptFairPost(RuleSolver):
         >>> model.joint_posterior(data.X).shape
         (400, 2, 3)
         """
-        return self._posteriors_of(X, sensitive_features)[1]
+        X, group = self._check_new_rows(X, sensitive_features)
+        models = self.fold_models_ or (self.posterior_model_,)
+        Z = [self._posteriors_by(model, X, group)[1] for model in models]
+        return Z[0] if len(Z) == 1 else np.mean(Z, axis=0)
 
     def _posteriors_of(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return z as the models give it, and calibrated."""
@@ -522,7 +557,7 @@ class OptFairPost(RuleSolver):
             fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_base_fits_}
             fitted: FittedPosteriors | None = getattr(self, "_fitted", None)
             if fitted is None:
-                return make_report(title, self.rule_, constraints, {}, **fitting)
+                return make_report(title, self.rule_, constraints, {}, promise=self.promise_, **fitting)
             measure = fitted.problem.posterior.draw(fitted.problem.posterior.n)
             group, label = np.divmod(np.asarray(measure.cell), m)
             h = normalise_rows(self.rule_.predict_proba(measure.Z))
@@ -531,7 +566,8 @@ class OptFairPost(RuleSolver):
             predictions = {self._plain_name(): fitted.plain}
             predictions |= {} if fitted.recalibrated is None else {RECALIBRATED: fitted.recalibrated}
             predictions["fair rule"] = fair
-            return make_report(title, self.rule_, constraints, predictions, n_people=measure.n, **fitting)
+            fitting |= {"n_people": measure.n, "promise": self.promise_}
+            return make_report(title, self.rule_, constraints, predictions, **fitting)
         people = self._check_labelled(X, y, sensitive_features, sample_weight)
         Z_plain, Z = self._posteriors_of(people.X, people.groups)
         answers = self.predict(people.X, sensitive_features=people.groups, keys=people.take(keys))
@@ -543,7 +579,13 @@ class OptFairPost(RuleSolver):
         codes_of["fair rule"] = normalise_rows(self.predict_proba(people.X, sensitive_features=people.groups))
         names, n = (people.weight, self.rule_.groups, self.rule_.classes), len(people.label)
         counts = {name: count_codes(people.group, people.label, codes, *names) for name, codes in codes_of.items()}
-        return make_report(f"{title}; {n} people given", self.rule_, constraints, counts, n_people=n)
+        return make_report(
+            f"{title}; {n} people given", self.rule_, constraints, counts, n_people=n, decided=self._decided_name()
+        )
+
+    def _decided_name(self) -> str:
+        """Name the counts of what is decided; drawn anew, that is what the rule gives in expectation."""
+        return "fair rule" if self.decision == "sampled" else f"decisions ({self.decision})"
 
     def _plain_name(self) -> str:
         """Name what predicts without constraints: the model of Y, or the likeliest class by the model of the pair."""
@@ -553,3 +595,16 @@ class OptFairPost(RuleSolver):
     def __sklearn_clone__(self) -> OptFairPost:
         """Clone, but keep a fitted model or a function as it is, inside GridSearchCV too."""
         return clone_keeping_prefit(self)
+
+
+def _warn_if_seen(P: np.ndarray, y: np.ndarray) -> None:
+    """Warn where a fitted model is right far more often than it is sure: it seems to have been fitted on these rows.
+
+    P : P(Y | X) of the model, (n, m). y : (n,) codes.
+    """
+    accuracy, certainty = float(np.mean(P.argmax(axis=1) == y)), float(P.max(axis=1).mean())
+    if accuracy - certainty > max(SEEN, 5 * np.sqrt(accuracy * (1 - accuracy) / len(y))):
+        warn(
+            f"confidence: the fitted model is right about {accuracy:.1%} of these people, and sure of {certainty:.1%}; "
+            "it seems to have been fitted on them, and then nothing is promised to others; give people it has not seen."
+        )

@@ -12,10 +12,12 @@ import pandas as pd
 from optfair.estimators.base import FairClassifier, LabelledRows
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.clusters import encode_clusters
+from optfair.inputs.labels import encode_classes
 from optfair.metrics.counts import ConfusionCounts, count_codes
-from optfair.rule.decisions import first_best
 from optfair.rule.promise import Promise, held_out_promise
 from optfair.utils.checks import check_number
+
+DEFAULT_CONFIDENCE = 0.95
 
 
 class PromisingClassifier(FairClassifier):
@@ -29,7 +31,8 @@ class PromisingClassifier(FairClassifier):
         sensitive_features: Any = None,
         sample_weight: Any = None,
         cluster: Any = None,
-        confidence: float = 0.95,
+        keys: Any = None,
+        confidence: float | None = None,
         family: bool = False,
     ) -> Promise:
         """Say whether the tolerance is kept in the population of these people, who must not be among those fitted on.
@@ -51,8 +54,10 @@ class PromisingClassifier(FairClassifier):
             Non-negative weights of the rows.
         cluster : array-like of shape (n,), optional
             The person of each row, where some have several.
-        confidence : float, default 0.95
-            Probability of the promise.
+        keys : sequence of n keys, optional
+            Who each person is, as in `predict`, where hashed decisions are made with keys.
+        confidence : float, optional
+            Probability of the promise; that of the constructor, or 0.95, by default.
         family : bool, default False
             Whether to choose among rules that are tightened more and more: from the strictest on, for as long as they
             keep the tolerance. The classifier of the last one is ``promise.model``. Only for `OptFairPost` with the
@@ -75,14 +80,16 @@ class PromisingClassifier(FairClassifier):
         'held out'
         """
         self._check_fitted()
+        if confidence is None:
+            confidence = getattr(self, "confidence", None) or DEFAULT_CONFIDENCE
         check_number("confidence", confidence, "[0.5, 1)", ", e.g. 0.95")
         check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, cluster=cluster)
         rows = self._check_labelled(X, y, sensitive_features, sample_weight, needs_labels=False)
-        people = encode_clusters(rows.take(cluster), len(rows.label))
+        people, level = encode_clusters(rows.take(cluster), len(rows.label)), float(confidence)
 
         def promise(model: PromisingClassifier) -> Promise:
-            counts = replace(model._count_decisions(rows, people), labelled=y is not None)
-            return held_out_promise(counts, self.constraints_, float(confidence), self.decision)
+            counts = replace(model._count_decisions(rows, rows.take(keys), people), labelled=y is not None)
+            return held_out_promise(counts, self.constraints_, level, self.decision)
 
         if not family:
             return promise(self)
@@ -97,11 +104,18 @@ class PromisingClassifier(FairClassifier):
         assert last is not None
         return last
 
-    def _count_decisions(self, rows: LabelledRows, people: np.ndarray | None) -> ConfusionCounts:
-        """Count what the classifier decides for labelled rows: its likeliest classes, or their probabilities."""
-        h = self.predict_proba(rows.X, sensitive_features=rows.groups)
+    def _count_decisions(self, rows: LabelledRows, keys: Any, people: np.ndarray | None) -> ConfusionCounts:
+        """Count what the classifier decides for labelled rows; where that is drawn anew, by probabilities.
+
+        A hashed decision is a fixed function of the row or key, and people of equal rows get the same.
+        """
         classes = pd.Index(self.classes_.tolist(), tupleize_cols=False)
-        prediction = first_best(h.T) if self.decision == "argmax" else h / h.sum(axis=1, keepdims=True)
+        if self.decision == "sampled":
+            h = self.predict_proba(rows.X, sensitive_features=rows.groups)
+            prediction = h / h.sum(axis=1, keepdims=True)
+        else:
+            answers = self.predict(rows.X, sensitive_features=rows.groups, keys=keys)
+            prediction, _ = encode_classes(answers, self.classes_.tolist())
         return count_codes(rows.group, rows.label, prediction, rows.weight, self.groups_, classes, people)
 
     def _family(self, n_people: np.ndarray) -> Iterator[PromisingClassifier]:

@@ -245,11 +245,14 @@ def make_report(
     rule: Reportable,
     constraints: Sequence[AnyConstraint],
     predictions: dict[str, ConfusionCounts],
+    decided: str | None = None,
     **facts: Any,
 ) -> Report:
     """Measure rules on labelled rows and report on the last of them, the fair rule.
 
-    predictions : of each rule to compare, by its name, counted. facts : n_people, seconds, n_base_fits.
+    predictions : of each rule to compare, by its name, counted. decided : the name of those that are decisions for
+    people who are given, and say whether the tolerance is kept in their population. facts : n_people, seconds,
+    n_base_fits, promise.
     """
     metrics: list[RuleMetrics] = []
     table, small = None, NO_CELLS
@@ -266,9 +269,8 @@ def make_report(
         table, dropped = measure_constraints(counts, list(constraints))
         small = small_cells(counts, gaps)
     facts["answers"] = class_answers(predictions)
-    facts["promise"] = getattr(rule, "promise", None)
-    if metrics and "seconds" not in facts and not dropped:
-        facts["promise"] = held_out_promise(counts, constraints, REPORT_LEVEL, "")
+    if decided is not None and not dropped:
+        facts["promise"] = held_out_promise(predictions[decided], constraints, REPORT_LEVEL, "")
     return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.constraints.criteria import labelled_criterion
 from optfair.dual.posterior import make_posterior
-from optfair.errors import warn_empty
+from optfair.errors import warn, warn_empty
 from optfair.estimators.answers import LostClass, answer_shares, lost_classes, warn_lost
 from optfair.estimators.base import rows_of_groups
 from optfair.estimators.saving import SavableClassifier
@@ -37,6 +37,7 @@ from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tol
 from optfair.utils.parallel import uses_cores
 from optfair.utils.seeds import as_seed
 
+FEW_PEOPLE = 100  # behind a rate: with fewer, the limit theorem behind a promise is hardly tried
 # Constraint objects say these themselves.
 UNSAID: dict[str, Any] = {"tolerance": None, "reference": None, "outcomes": None, "attributes": None}
 
@@ -83,15 +84,31 @@ class RuleSolver(SavableClassifier):
         """Solve a problem. start : the solution of a similar one."""
         return solve_problem(problem, start)
 
-    def _promise(self, problem: FairProblem, solution: Solution, people: People | None) -> Solution:
-        """Return the rule itself, or with a confidence one whose gaps are promised to new people."""
+    def _promise(
+        self, problem: FairProblem, solution: Solution, people: People | None
+    ) -> tuple[Solution, FairProblem, list[AnyConstraint]]:
+        """Return the rule itself, or with a confidence one that is promised to new people, and what it is for.
+
+        That may be looser than what was asked for.
+        """
         if self.confidence is None:
-            return solution
+            return solution, problem, list(problem.rows.constraints)
         if people is None:
             raise ValueError(
                 f"confidence={self.confidence!r}: was not set when the model was fitted; fit again with it."
             )
-        return promise_rule(problem, solution, people, float(self.confidence), self.decision, self.unpromised)
+        options = float(self.confidence), self.decision, self.unpromised
+        promised, problem = promise_rule(problem, solution, people, *options)
+        promise = promised.rule.promise
+        if promise is not None and promise.table["people"].min() < FEW_PEOPLE:
+            warn(
+                f"confidence={self.confidence!r}: a row of the promise rests on {promise.table['people'].min():.0f} "
+                f"people; below {FEW_PEOPLE}, the approximation behind it has hardly been tried."
+            )
+        return promised, problem, list(problem.rows.constraints)
+
+    def _check_promise(self) -> None:
+        """Check what is to be promised to new people, if anything."""
 
     def _calibration(self) -> str:
         """Return what is calibrated: "auto" keeps the probabilities of a model that is already fitted."""
@@ -112,9 +129,13 @@ class RuleSolver(SavableClassifier):
 
     @property
     def promise_(self) -> Promise | None:
-        """What is promised to new people; None without a confidence."""
+        """What is promised to new people; None without a confidence, and of another way to decide than it was for."""
         check_is_fitted(self, "rule_")
-        return self.rule_.promise
+        promise = self.rule_.promise
+        if promise is None or self.decision == promise.decision:
+            return promise
+        # Hashed decisions have the noise of sampled ones, and more.
+        return promise if (promise.decision, self.decision) == ("hashed", "sampled") else None
 
     @property
     def multipliers_(self) -> pd.DataFrame:
@@ -247,6 +268,10 @@ class RuleSolver(SavableClassifier):
                 f"criterion: {name!r} speaks of true classes, whose shares among people without labels would rest on "
                 "the models alone; fit again with labels of recent people (only 'dp' and selection need none)."
             )
+        if getattr(self, "fold_models_", ()):
+            raise ValueError("ensemble: the rules of several models are not solved again; fit with ensemble=False.")
+        if self.rule_.promise is not None:
+            warn("with_people: without labels nothing can be promised; promise_ of the new rule is None.")
         clock = time.perf_counter()
         Z = self.joint_posterior(X, sensitive_features=sensitive_features)
         posterior = make_posterior(Z, self.rule_.groups, self.rule_.classes)
@@ -278,12 +303,14 @@ class RuleSolver(SavableClassifier):
         other.__dict__.update(self.__dict__)
         for name, value in parameters.items():
             setattr(other, name, value)
+        other._check_promise()
         constraints, options = other._constraints(), other._options()
         clock = time.perf_counter()
         problem = fitted.problem.with_constraints(constraints, options)
         if problem.rows.dropped != fitted.problem.rows.dropped:
             warn_empty(problem.rows.dropped)
-        solution = other._promise(problem, other._solve(problem, fitted.solution), fitted.people)
+        solution = other._solve(problem, fitted.solution)
+        solution, problem, constraints = other._promise(problem, solution, fitted.people)
         other = other._with_solution(solution, problem)
         other._warn_about_answers(other._posteriors(), constraints, old_losses=self._lost_classes(fitted))
         other.constraints_ = constraints

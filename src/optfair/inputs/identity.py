@@ -28,6 +28,7 @@ TINY = np.finfo(np.float64).tiny
 NAN = struct.pack("<d", np.nan)
 BLOCK_CELLS = 2**22  # cells encoded at a time: some hundred megabytes of Python objects
 BATCH_BYTES = 2**22  # of rows hashed at a time, if all are as long as the first
+FEW_TWINS = 0.02  # of the rows: where fewer have a twin, hashed decisions are as good as independent
 PROBE_ROWS = 2_000  # evenly spaced rows that tell whether rows repeat
 _NUMBERS = (int, float, np.integer, np.floating, np.bool, NoneType)
 # Among these types equal values have equal bytes, so that each value needs to be encoded only once.
@@ -101,6 +102,21 @@ def row_hashes(X: Any) -> np.ndarray:
                 out[where] = np.frombuffer(digests, dtype="<u8")
         hashes.append(out)
     return np.concatenate(hashes)
+
+
+def twin_codes(hashes: np.ndarray, group: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return codes of rows of equal features, (n,), −1 for those without a twin, and where each kind stands first.
+
+    None where less than `FEW_TWINS` of the rows have one. hashes : of `row_hashes`, (n,). group : codes that tell rows
+    apart too, or None.
+    """
+    marks = hashes if group is None else _mix(np.column_stack([hashes, group.astype(np.uint64)]))
+    _, first, kinds, sizes = np.unique(marks, return_index=True, return_inverse=True, return_counts=True)
+    has_twin = sizes > 1
+    if sizes[has_twin].sum() <= FEW_TWINS * len(hashes):
+        return None, first[:0]
+    codes = np.where(has_twin, np.cumsum(has_twin) - 1, -1)
+    return codes[kinds], first[has_twin]
 
 
 def _mix(words: np.ndarray) -> np.ndarray:

@@ -141,7 +141,7 @@ def read_counts(text: str) -> ConfusionCounts:
         raise ValueError(f"text: has version {content.get('version')!r}, but this release reads version {VERSION}.")
     try:
         return _from_content(content)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"text: a part of the counts is missing or malformed ({error}).") from None
 
 

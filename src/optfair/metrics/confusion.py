@@ -42,6 +42,8 @@ class GroupConfusion(ConfusionCounts):
         Whether every row weighs the same and is another person.
     labelled : bool
         Whether true classes are known; if not, everybody is counted under the first.
+    n_clusters : int or None
+        Number of people, where some have several rows.
 
     Examples
     --------
@@ -89,6 +91,10 @@ class GroupConfusion(ConfusionCounts):
         if not isinstance(other, GroupConfusion):
             return NotImplemented
         return _as_confusion(add_counts(self, other))
+
+    def __radd__(self, other: object) -> GroupConfusion:
+        """Let ``sum`` add several counts: it starts at 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def update(
         self, y_true: Any, prediction: Any, *, sensitive_features: Any, missing: str = "error"

@@ -44,7 +44,7 @@ class ConfusionCounts:
     hard : True for unweighted labels (their counts are multinomial).
     second_moment : (A, m, m) for labels (a diagonal), (A, m, m, m) for probabilities.
     equal_weights : every row weighs the same and is another person. labelled : False where true classes are unknown:
-    everybody is then counted under the first.
+    everybody is then counted under the first. n_clusters : people, where some have several rows, or None.
     """
 
     tensor: np.ndarray
@@ -55,6 +55,12 @@ class ConfusionCounts:
     second_moment: np.ndarray
     equal_weights: bool = True
     labelled: bool = True
+    n_clusters: int | None = None
+
+    @property
+    def n_persons(self) -> int:
+        """The number of people: of clusters where rows belong together, else of rows."""
+        return int(self.n_people.sum()) if self.n_clusters is None else self.n_clusters
 
     @property
     def prior(self) -> np.ndarray:
@@ -165,6 +171,7 @@ def count_codes(
         hard=labels and equal_weights,
         second_moment=second.reshape((A, m, m) if labels else (A, m, m, m)) / total**2,
         equal_weights=equal_weights,
+        n_clusters=None if cluster is None else len(np.unique(cluster)),
     )
 
 

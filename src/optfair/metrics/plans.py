@@ -222,7 +222,7 @@ def plan(
     >>> plan.table.columns.tolist()[:5]
     ['group', 'given', 'share', 'people', 'to_audit']
     """
-    check_number("tolerance", tolerance, "(0, 1)", share_hint(tolerance))
+    check_number("tolerance", tolerance, "[0.0001, 1)", share_hint(tolerance))
     check_number("confidence", confidence, "(0.5, 1)", share_hint(confidence))
     check_number("power", power, "(0, 1)", share_hint(power))
     for name, value in (("gap", gap), ("room", tolerance / 2 if room is None else room)):

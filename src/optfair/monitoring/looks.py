@@ -138,6 +138,7 @@ def gap_table(state: State, since: int | None = None) -> pd.DataFrame:
             better = np.ones(len(margin), bool) if s == first else (outside > 0) & (outside > margin)
             numbers[:, better] = np.array([*question.values(windows[s]), *limits])[:, better]
             margin, origin = np.where(better, outside, margin), np.where(better, s, origin)
+        inside &= question.values(windows[first])[1] > 0  # of nobody nothing is certain, however wide the bounds
         verdict = np.select([margin > 0, inside], [EXCEEDS, WITHIN], OPEN)
         names = [period.name for period in periods]
         tables.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -185,7 +186,7 @@ class Monitor:
         <Monitor of 4 people in 1 periods; see .check()>
         """
         state = self._state
-        name = check_period_name(str(len(state.periods) + 1) if period is None else period)
+        name = check_period_name(self._next_name() if period is None else period)
         n = check_same_rows(y_true=y_true, prediction=prediction, sensitive_features=sensitive_features, plain=plain)
         group, groups = self._group_codes(sensitive_features, n)
         answers, true, classes = self._class_codes(y_true, prediction)
@@ -201,6 +202,11 @@ class Monitor:
         state = replace(state, groups=groups, classes=classes)
         self._set_state(state.with_period(self._complete(count)))
         return self
+
+    def _next_name(self) -> str:
+        """Return the number of the next period, above those in use: only a name that is given completes a period."""
+        names = {period.name for period in self._state.periods}
+        return next(name for k in itertools.count(len(names) + 1) if (name := str(k)) not in names)
 
     def _complete(self, count: Period) -> Period:
         """Return a period that is counted for the first time, or the one counted before with the labels it lacked."""

@@ -178,7 +178,7 @@ def read_state(path: Path) -> State:
         if document["sha256"] != _checksum(document["monitor"]):
             raise ValueError("it does not match its checksum")
         return state_from_content(document["monitor"])
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         reason = f"{error} is absent" if isinstance(error, KeyError) else error
         raise MonitorFileError(f"{path.name}: its content was altered or damaged ({reason}).") from None
 

@@ -17,6 +17,14 @@ from optfair.rule.determinism import Determinism
 from optfair.rule.promise import PROMISE_NUMBERS, Promise
 from optfair.rule.rule import FairRule
 
+PROMISE_TYPES: dict[str, Any] = {
+    "kept": bool,
+    "statement": str,
+    "method": str,
+    "decision": str,
+    "binding": str,
+    "tolerance": float | int | None,
+}
 Record = TypeVar("Record", Certificate, Determinism)
 
 
@@ -56,7 +64,7 @@ def load_rule(path: str | os.PathLike[str], key: bytes | str | None = None) -> F
     content = file.read_document(path)
     try:
         rule, fingerprint = rule_from_content(content), content["key"]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise RuleFileError(f"{path.name}: a part of the rule is missing or malformed ({error}).") from None
     return replace(rule, key=keys.find_key(path, fingerprint, key))
 
@@ -97,7 +105,13 @@ def _promise(content: dict[str, Any]) -> Promise:
     table = file.decode_table(content["table"], PROMISE_NUMBERS)
     if set(content) != {field.name for field in fields(Promise)} - {"model"}:
         raise ValueError("the promise has other fields than expected")
-    facts = {name: file.decode_name(value) for name, value in content.items() if name != "table"}
+    facts = {name: decode_name(value) for name, value in content.items() if name != "table"}
+    for name, value in facts.items():
+        kinds = PROMISE_TYPES.get(name, float | int)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+            raise ValueError(f"the {name} of the promise is {type(value).__name__}")
+    if not (0 < facts["confidence"] < 1 and 0 <= facts["share"] <= 1 and facts["n_people"] >= 0):
+        raise ValueError("a number of the promise is out of its range")
     return Promise(**facts, table=table)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,10 @@ from optfair.constraints.rows import TABLE_COLUMNS, row_name
 from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import check_labelled
-from optfair.metrics.influence import as_rates, people_behind
+from optfair.metrics.influence import as_rates
 from optfair.metrics.noise import own_noise
 
 PROMISE_NUMBERS = ("value", "se", "lower", "upper", "low", "high", "people", "people_needed")
-FEWEST_PEOPLE = 30  # behind a rate: with fewer, no promise about it; simulations had hundreds
-FEW_PEOPLE = 100  # behind the binding rate: with fewer, the limit theorem behind a fitted promise is hardly tried
-SPARE = 1.25  # a tolerance that leaves the rule some room, by the smallest one that can be promised
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +32,8 @@ class Promise:
     ----------
     kept : bool
         Whether every row is within its bounds with probability ``confidence``.
+    statement : str
+        What is promised, in words.
     confidence : float
         Probability of the statement.
     tolerance : float or None
@@ -49,21 +48,23 @@ class Promise:
     decision : str
         The way to decide that the promise is about.
     n_people : int
-        People it rests on.
+        People it rests on; a person with several rows is one.
     tightening : float
         Standard errors by which the bounds were tightened.
     share : float
         Share of the decisions that are drawn from a constant so that the promise is kept.
     cost : float
-        Accuracy that the promise costs, by labels out of fold, beside the rule without it.
+        Accuracy that the promise costs, by labels out of fold, beside the rule without it; of a model with costs, in
+        their units.
     loosened : float
         What all tolerances were multiplied by (``unpromised="loosen"``).
     binding : str
         The row that leaves the least room.
     table : pandas.DataFrame
         One line per row: criterion, group, against, given, outcome; value with labels and its standard error se; lower
-        and upper, what is promised; low and high, limits of the value in the population; people behind it, and people
-        needed to promise the same with half of the tolerance left to the rule.
+        and upper, what is promised; low and high, limits of this value in the population, each with probability
+        ``confidence``; people behind it (in effect, where they have weights or several rows), and people needed: of a
+        fitted promise for half of the tolerance to be left to the rule, else for this value to pass.
     model : classifier or None
         The classifier that the promise is about, where it was chosen among several (``family=True``).
 
@@ -79,6 +80,7 @@ class Promise:
     """
 
     kept: bool
+    statement: str
     confidence: float
     tolerance: float | None
     bound: float
@@ -95,32 +97,25 @@ class Promise:
     model: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        statement = "every rate is within its bounds"
-        if self.tolerance is not None:
-            statement = f"every gap is within {self.tolerance:.4g}"
-        elif not np.isnan(self.bound):
-            statement = "every gap is within its tolerance"
         if self.kept:
-            return f"{statement} for new people, confidence {self.confidence:.0%} ({'; '.join(self._grounds())})"
-        reach = "" if np.isnan(self.bound) else f": the largest gap may be up to {self.bound:.4f}"
+            return f"{self.statement} for new people, confidence {self.confidence:.0%} ({'; '.join(self._grounds())})"
+        reach = "" if np.isnan(self.bound) else f": the largest may be up to {self.bound:.4f}"
         return (
-            f"it cannot be said with confidence {self.confidence:.0%} that {statement} for new people{reach}; binding: "
-            f"{self.binding}"
+            f"it cannot be said with confidence {self.confidence:.0%} that {self.statement} for new people{reach}; the "
+            f"tightest: {self.binding}"
         )
 
     def _grounds(self) -> list[str]:
         """Return what the promise rests on and costs, in a few words each."""
-        if self.method == "held out":
-            grounds = [f"{self.n_people:,} people, not fitted on"]
-        else:
-            grounds = [f"{self.n_people:,} people, all used"]
-            if self.tightening > 0:
-                grounds.append(f"bounds tightened by {self.tightening:.1f} standard errors")
+        source = "all used" if self.method == "fitted" else "provided that none was fitted on"
+        grounds = [f"{self.n_people:,} people, {source}"]
+        if self.tightening > 0:
+            grounds.append(f"bounds tightened by {self.tightening:.1f} standard errors")
         if self.share > 0:
             grounds.append(f"{self.share:.0%} of decisions drawn from a constant")
         if self.loosened > 1:
             grounds.append(f"tolerances loosened {self.loosened:.2f} times")
-        grounds.append(f"binding: {self.binding}")
+        grounds.append(f"the tightest: {self.binding}")
         if self.method == "fitted":
             grounds.append(f"costs {self.cost:.4f} of accuracy" if self.cost > 0 else "costs no accuracy")
         return grounds if self.decision in ("hashed", "") else [*grounds, f"decision {self.decision!r}"]
@@ -135,26 +130,30 @@ def held_out_promise(
     at most, however many others there are.
     """
     check_labelled(counts, constraints)
-    rows = compile_rows(constraints, counts.groups, counts.classes, counts.prior)
-    if rows.dropped:
-        raise ValueError(f"sensitive_features: nobody is in the group and class of {rows.dropped[0]}; nothing follows.")
-    rows = as_rates(rows)
+    compiled = compile_rows(constraints, counts.groups, counts.classes, counts.prior)
+    if compiled.dropped:
+        raise ValueError(
+            f"sensitive_features: nobody is in the group and class of {compiled.dropped[0]}; nothing can be said of it."
+        )
+    rows = as_rates(compiled)
     limits = row_limits(counts, rows, confidence)
     size = np.maximum(limits[1], -limits[0])
     inside = bool((limits[0] >= rows.lower).all() and (limits[1] <= rows.upper).all())
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.nan_to_num((size / rows.upper)[rows.is_gap], posinf=np.inf).max(initial=0.0)
-    people, quantile = people_behind(rows, counts.n_people), float(stats.norm.ppf(confidence))
-    table = promise_table(rows, rows.values(counts.tensor), own_noise(counts, rows).scale, limits, people, quantile)
+    values, se = rows.values(counts.tensor), own_noise(counts, rows).scale
+    room = np.minimum(rows.upper - values, values - rows.lower)
+    table = promise_table(rows, counts, se, limits, float(stats.norm.ppf(confidence)) * se, room)
     return Promise(
         kept=inside,
+        statement=statement(rows, counts.groups),
         confidence=confidence,
         tolerance=single_tolerance(rows),
         bound=float(size[rows.is_gap].max()) if rows.is_gap.any() else float("nan"),
         ratio=float(relative) if inside or relative > 1 else float("inf"),
         method="held out",
         decision=decision,
-        n_people=int(counts.n_people.sum()),
+        n_people=counts.n_persons,
         tightening=0.0,
         share=0.0,
         cost=0.0,
@@ -166,24 +165,49 @@ def held_out_promise(
 
 def promise_table(
     rows: RowSet,
-    value: np.ndarray,
+    counts: ConfusionCounts,
     se: np.ndarray,
     limits: tuple[np.ndarray, np.ndarray],
-    people: np.ndarray,
-    quantile: float,
+    width: np.ndarray,
+    room: np.ndarray,
 ) -> pd.DataFrame:
-    """Return the table of a promise.   value, se, people: (K,)   quantile: standard errors that a gap may be off by"""
-    room = np.minimum(rows.upper - value, value - rows.lower)
-    half = np.where(rows.is_gap, rows.upper / 2, np.maximum(room, 0))
-    n_needed = np.ceil(people * np.square(np.divide(quantile * se, half, out=np.full_like(se, np.inf), where=half > 0)))
-    numbers = (value, se, rows.lower, rows.upper, *limits, people, n_needed)
+    """Return the table of a promise.   se, width, room: (K,)
+
+    width : how far a value may be off with these people. room : how far it may be off.
+    """
+    people = people_of_rows(rows, counts)
+    share = np.divide(width, room, out=np.full_like(width, np.inf), where=room > 0)
+    numbers = (rows.values(counts.tensor), se, rows.lower, rows.upper, *limits, people, np.ceil(people * share**2))
     return rows.table.assign(**dict(zip(PROMISE_NUMBERS, numbers, strict=True)))
+
+
+def people_of_rows(rows: RowSet, counts: ConfusionCounts) -> np.ndarray:
+    """Return the fewest people, in effect, behind any rate of each row, (K,)."""
+    per_rate, C = counts.effective_people(rows.conditions), rows.combination
+    return np.asarray(np.minimum.reduceat(per_rate[C.indices], C.indptr[:-1]))
 
 
 def single_tolerance(rows: RowSet) -> float | None:
     """Return the tolerance where all rows are gaps and have the same."""
     bounds = np.unique(rows.upper)
     return float(bounds[0]) if rows.is_gap.all() and len(bounds) == 1 else None
+
+
+def statement(rows: RowSet, groups: pd.Index) -> str:
+    """Say in words that all rows are within their bounds, and of whom that is said."""
+    parts = []
+    if rows.is_gap.any():
+        bounds = np.unique(rows.upper[rows.is_gap])
+        tolerance = f"{bounds[0]:.4g}" if len(bounds) == 1 else "its tolerance"
+        bounded = {group for group, is_gap in zip(rows.table["group"], rows.is_gap, strict=True) if is_gap}
+        free = [group for group in groups if group not in bounded]
+        is_partial = len(free) > 0 and bounded <= set(groups)
+        of_whom = f" of {', '.join(map(label_text, sorted(bounded, key=str)))}" if is_partial else ""
+        parts.append(f"every gap{of_whom} is within {tolerance}")
+    kinds = set(rows.table["criterion"][~rows.is_gap].astype(str))
+    if kinds:
+        parts.append(f"every {' and '.join(sorted(kinds))} is within its bounds")
+    return " and ".join(parts)
 
 
 def binding_row(rows: RowSet, limits: tuple[np.ndarray, np.ndarray]) -> int:
@@ -196,5 +220,19 @@ def binding_row(rows: RowSet, limits: tuple[np.ndarray, np.ndarray]) -> int:
 
 def binding_name(table: pd.DataFrame, k: int) -> str:
     """Return the name of a row with the people behind it."""
-    row = table.iloc[k]
-    return f"{row_name(*(row[column] for column in TABLE_COLUMNS))}, {row['people']:,.0f} people"
+    return f"{row_text(table, k)}, {table['people'].iloc[k]:,.0f} people"
+
+
+def row_text(table: pd.DataFrame, k: int) -> str:
+    """Name a row as a reader would: groups of several attributes as 'a × b'."""
+    criterion, group, against, given, outcome = (table[column].iloc[k] for column in TABLE_COLUMNS)
+    return row_name(criterion, _joined(group), _joined(against), given, outcome)
+
+
+def label_text(name: Hashable) -> str:
+    """Return the name of a group in quotes, of several attributes as 'a × b'."""
+    return repr(_joined(name))
+
+
+def _joined(name: Hashable) -> Hashable:
+    return " × ".join(map(str, name)) if isinstance(name, tuple) else name

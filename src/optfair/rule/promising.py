@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy import optimize, stats
 
-from optfair.constraints import Constraint, RowSet
+from optfair.constraints import AnyConstraint, Constraint
 from optfair.errors import PromiseError
 from optfair.metrics.counts import ConfusionCounts
-from optfair.metrics.influence import people_behind
 from optfair.metrics.noise import own_noise
 from optfair.rule.certificate import Status
 from optfair.rule.draft import certify, make_draft
 from optfair.rule.driver import Solution
 from optfair.rule.problem import FairProblem
 from optfair.rule.promise import (
-    FEWEST_PEOPLE,
-    SPARE,
     Promise,
     binding_name,
     binding_row,
+    people_of_rows,
     promise_table,
+    row_text,
     single_tolerance,
+    statement,
 )
 from optfair.rule.tightening import People, PromiseSearch, Trial
 
 UNPROMISED = ("error", "mix", "loosen")
+FEWEST_PEOPLE = 30  # behind a rate: with fewer, no promise about it; simulations had hundreds
 FAMILY = (4.0, 3.0, 2.25, 1.5, 0.75)  # standard errors of rules to test on people held out, before the plain one
 SHARE_STEP = 1e-4  # of decisions: what the share that is mixed in is rounded up by
+FURTHER_SHARES = 6  # tried where people of equal rows flip together, and a constant leaves more of them undecided
+LOOSER = 1.01  # by what a tolerance is loosened that is not promised yet; at most so often:
+LOOSENINGS = 12
+MOST_ERRORS = 20.0  # standard errors that the tolerance of a group may be suggested to have
+SPARE = 1.25  # a tolerance that leaves the rule some room, by the smallest one that can be promised
 
 
 def promise_rule(
     problem: FairProblem, plain: Solution, people: People, confidence: float, decision: str, unpromised: str
-) -> Solution:
-    """Return a rule of the problem that is promised to new people, with its promise.
+) -> tuple[Solution, FairProblem]:
+    """Return a rule of the problem that is promised to new people, with its promise, and the problem that it is for.
 
     plain : the rule without a promise. unpromised : what to do where no rule is found; "mix" it with a constant,
     "loosen" all tolerances by what is needed, or raise PromiseError.
@@ -49,12 +55,13 @@ def promise_rule(
     loosened = 1.0
     if promised is None and unpromised == "mix":
         promised = _mixed(search, fairest)
-    elif promised is None and unpromised == "loosen" and np.isfinite(fairest.ratio):
-        promised, loosened = fairest, math.ceil(1000 * fairest.ratio) / 1000
+    looser = _loosened(search, fairest) if promised is None else None
+    if looser is not None and unpromised == "loosen":
+        search, promised, loosened = looser
     if promised is None:
-        raise _refusal(search, first, fairest)
+        raise _refusal(search, first, fairest, unpromised, None if looser is None else looser[2])
     promise = _promise(search, promised, first, loosened)
-    return _with_promise(promised.solution, promise)
+    return _with_promise(promised.solution, promise, search.problem), search.problem
 
 
 def tightened_family(
@@ -87,57 +94,73 @@ def _expected_counts(counts: ConfusionCounts, n_people: np.ndarray) -> Confusion
     return ConfusionCounts(tensor=tensor, n_people=n_people, hard=True, second_moment=tensor / n, **names)
 
 
-def _with_promise(solution: Solution, promise: Promise) -> Solution:
+def _with_promise(solution: Solution, promise: Promise, problem: FairProblem) -> Solution:
     """Return the solution whose rule states its promise, and whose certificate says what it is for."""
     notes = list(solution.rule.certificate.notes)
-    if promise.tightening > 0:
+    if promise.tightening > 0 and promise.share == 0:
         notes.append(
             f"bounds tightened by {promise.tightening:.2f} standard errors for the promise; the upper bound is for "
             "rules within these"
         )
-    certificate = replace(solution.rule.certificate, notes=tuple(notes))
+    certificate = replace(solution.rule.certificate, notes=tuple(notes), tolerance=problem.rows.tolerances)
     return replace(solution, rule=replace(solution.rule, certificate=certificate, promise=promise))
 
 
 def _promise(search: PromiseSearch, trial: Trial, first: Trial, loosened: float = 1.0) -> Promise:
-    """Return what is promised of a rule."""
-    rows = _loosened_rows(search.rows, loosened)
-    bounds = rows.upper if loosened > 1 else None
-    noise = np.divide(
-        np.abs(trial.draws), trial.se[:, None], out=np.zeros_like(trial.draws), where=trial.se[:, None] > 0
-    )
-    width = float(np.quantile(noise.max(axis=0), search.confidence)) * trial.se
-    limits = trial.values - width, trial.values + width
-    people = people_behind(search.rows, trial.counts.n_people)
+    """Return what is promised of a rule. first : the rule without a promise."""
+    rows, limits = search.rows, search.limits(trial)
     quantile = float(stats.norm.ppf(1 - (1 - search.confidence) / (2 * len(rows))))
-    table = promise_table(rows, trial.values, trial.se, limits, people, quantile)
-    ratio = search.ratio(trial.values, trial.draws, bounds)
-    gaps = rows.is_gap
+    half = np.where(rows.is_gap, rows.upper / 2, np.minimum(rows.upper - trial.values, trial.values - rows.lower))
+    table = promise_table(rows, trial.counts, trial.se, limits, quantile * trial.se, half)
+    unbounded = search.ratio(trial.values, trial.draws, trial.shift, np.ones(len(rows)))
     return Promise(
-        kept=ratio <= 1,
+        kept=trial.ratio <= 1,
+        statement=statement(rows, search.measure.groups),
         confidence=search.confidence,
         tolerance=single_tolerance(rows),
-        bound=search.ratio(trial.values, trial.draws, np.ones(len(rows))) if gaps.any() else math.nan,
-        ratio=ratio,
+        bound=unbounded if rows.is_gap.any() else math.nan,
+        ratio=trial.ratio,
         method="fitted",
         decision=search.decision,
-        n_people=int(trial.counts.n_people.sum()),
+        n_people=trial.counts.n_persons,
         tightening=trial.tightening,
         share=trial.solution.rule.share,
-        cost=first.accuracy - trial.accuracy,
+        cost=search.problem.utility.scale * (first.gain - trial.gain),
         loosened=loosened,
         binding=binding_name(table, binding_row(rows, limits)),
         table=table,
     )
 
 
-def _loosened_rows(rows: RowSet, factor: float) -> RowSet:
-    """Return the rows with all tolerances times a factor; bounds of other rows stay."""
-    return replace(
-        rows,
-        lower=np.where(rows.is_gap, factor * rows.lower, rows.lower),
-        upper=np.where(rows.is_gap, factor * rows.upper, rows.upper),
-    )
+# -- looser tolerances -------------------------------------------------------------------------------------
+def _loosened(search: PromiseSearch, fairest: Trial) -> tuple[PromiseSearch, Trial, float] | None:
+    """Return the search of the smallest tolerances that were promised, its rule, and their factor; None if none was."""
+    factor, tolerance = 1.001 * fairest.ratio, single_tolerance(search.rows)
+    for _ in range(LOOSENINGS if np.isfinite(factor) else 0):
+        if tolerance is not None:  # a number that can be read
+            factor = math.ceil(1e4 * factor * tolerance) / 1e4 / tolerance
+        constraints = _times(search.problem.rows.constraints, factor)
+        problem = search.problem.with_constraints(constraints)
+        looser = PromiseSearch(problem, search.people, search.confidence, search.decision)
+        promised, _ = looser.search(looser.trial(fairest.solution))
+        if promised is not None:
+            return looser, promised, factor
+        factor *= LOOSER
+    return None
+
+
+def _times(constraints: Sequence[AnyConstraint], factor: float) -> list[AnyConstraint]:
+    """Return the constraints with all tolerances times a factor."""
+
+    def scaled(constraint: AnyConstraint) -> AnyConstraint:
+        if not isinstance(constraint, Constraint):
+            return constraint
+        bound = constraint.tolerance
+        if isinstance(bound, Mapping):
+            return replace(constraint, tolerance={group: min(factor * t, 1.0) for group, t in bound.items()})
+        return replace(constraint, tolerance=min(factor * bound, 1.0))
+
+    return [scaled(constraint) for constraint in constraints]
 
 
 # -- mixing with a constant --------------------------------------------------------------------------------
@@ -152,7 +175,7 @@ def _mixed(search: PromiseSearch, trial: Trial) -> Trial | None:
     uniform = np.full(m, 1 / m)
     constants = [uniform] if by_accuracy else [*np.eye(m), uniform]
     mixtures = [mixture for q in constants if (mixture := _mixture(search, trial, q)) is not None]
-    return max(mixtures, key=lambda mixture: mixture.accuracy, default=None)
+    return max(mixtures, key=lambda mixture: mixture.gain, default=None)
 
 
 def _mixture(search: PromiseSearch, trial: Trial, q: np.ndarray) -> Trial | None:
@@ -161,20 +184,25 @@ def _mixture(search: PromiseSearch, trial: Trial, q: np.ndarray) -> Trial | None
 
     def excess(share: float) -> float:
         values = (1 - share) * trial.values + share * constant
-        return min(search.ratio(values, (1 - share) * trial.draws) - 1, 1.0)
+        return min(search.ratio(values, (1 - share) * trial.draws, (1 - share) * trial.shift) - 1, 1.0)
 
     if excess(1.0) > 0:
         return None
-    share = min(optimize.brentq(excess, 0.0, 1.0, xtol=SHARE_STEP) + 2 * SHARE_STEP, 1.0)
-    mixture = search.trial(_mix(search.problem, trial.solution, share, q), trial.tightening)
-    return mixture if mixture.ratio <= 1 else None
+    share = 0.0 if excess(0.0) <= 0 else optimize.brentq(excess, 0.0, 1.0, xtol=SHARE_STEP) + 2 * SHARE_STEP
+    for _ in range(FURTHER_SHARES):
+        share = min(share, 1.0)
+        mixture = search.trial(_mix(search.problem, trial.solution, share, q), trial.tightening)
+        if mixture.ratio <= 1:
+            return mixture
+        share += (1 - share) / 2
+    return None
 
 
 def _mix(problem: FairProblem, solution: Solution, share: float, q: np.ndarray) -> Solution:
-    """Return the certified rule (1 − s) h + s q."""
-    rule, problem = solution.rule, solution.problem or problem
+    """Return the rule (1 − s) h + s q, certified for the bounds of the problem as asked for."""
+    rule = solution.rule
     total = 1 - (1 - share) * (1 - rule.share)
-    constant = ((1 - share) * rule.share * rule.constant + share * q) / total
+    constant = ((1 - share) * rule.share * rule.constant + share * q) / max(total, 1e-300)
     lam = rule.multipliers["multiplier"].to_numpy() / problem.utility.scale
     mixture = certify(problem, make_draft(problem, lam, rule.temperatures.ravel(), total, constant))
     certificate = replace(mixture.certificate, status=Status.MIXED, passes=rule.certificate.passes)
@@ -184,82 +212,85 @@ def _mix(problem: FairProblem, solution: Solution, share: float, q: np.ndarray) 
 # -- refusals ----------------------------------------------------------------------------------------------
 def _refuse_few(search: PromiseSearch, first: Trial) -> None:
     """Refuse rows with so few people that no simulation supports a promise about them."""
-    people = people_behind(search.rows, first.counts.n_people)
+    people = people_of_rows(search.rows, first.counts)
     fewest = int(np.argmin(people))
     if people[fewest] < FEWEST_PEOPLE:
-        group = search.rows.table["group"].iloc[fewest]
         raise PromiseError(
-            f"confidence={search.confidence:g}: nothing can be promised of {search.rows.names[fewest]}, which has "
-            f"{people[fewest]} of {first.counts.n_people.sum():,} people; at least {FEWEST_PEOPLE} are needed. Leave "
-            f"{group!r} out by a tolerance for each group that is meant (tolerance={{...}}), or join it with another.",
+            f"confidence={search.confidence:g}: nothing can be promised of {row_text(search.rows.table, fewest)}, "
+            f"which rests on {people[fewest]:.0f} of {first.counts.n_persons:,} people; at least {FEWEST_PEOPLE} are "
+            "needed. Join its group with another, or give a tolerance to each group but this one.",
             math.inf,
             None,
             _promise(search, first, first),
         )
 
 
-def _refusal(search: PromiseSearch, first: Trial, fairest: Trial) -> PromiseError:
-    """Return the error that says which gap stands in the way, and what could be done."""
+def _refusal(
+    search: PromiseSearch, first: Trial, fairest: Trial, unpromised: str, factor: float | None
+) -> PromiseError:
+    """Return the error that says which row stands in the way, and what could be done. factor : of looser tolerances."""
     promise = _promise(search, fairest, first)
     k = binding_row(search.rows, (promise.table["low"].to_numpy(), promise.table["high"].to_numpy()))
-    row, n = promise.table.iloc[k], promise.n_people
-    tolerance = promise.tolerance
+    row, tolerance = promise.table.iloc[k], promise.tolerance
+    name = row_text(promise.table, k)
     head = (
         f"{'confidence' if tolerance is None else f'tolerance={tolerance:g}'}: cannot be promised with confidence "
-        f"{search.confidence:g} to these {n:,} people: the value of {search.rows.names[k]} ({row['people']:,} people) "
-        f"is known to ±{(row['high'] - row['low']) / 2:.3f} only."
+        f"{search.confidence:g} from these {promise.n_people:,} people; the tightest: {name}, {row['people']:,.0f} "
+        "people."
     )
-    ways, smallest = [], fairest.ratio
-    if np.isfinite(smallest) and tolerance is not None:
-        head += f" Smallest tolerance that can be promised: {_up(smallest * tolerance)}."
-    elif np.isfinite(smallest):
-        head += f" All tolerances times {_up(smallest)} can be promised."
+    if factor is not None and tolerance is not None:
+        head += f" Smallest tolerance that can be promised: {_up(factor * tolerance)}."
+    elif factor is not None:
+        head += f" All tolerances times {math.ceil(1000 * factor) / 1000:g} can be promised."
+    ways = []
     if np.isfinite(row["people_needed"]):
-        ways.append(f"about {_round(row['people_needed']):,} people where there are {row['people']:,}")
-    tolerances = _group_tolerances(search, fairest)
+        ways.append(f"about {_round(row['people_needed']):,} people there instead of {row['people']:,.0f}")
+    tolerances = _group_tolerances(search, fairest, factor)
     if tolerances is not None:
         ways.append(f"a tolerance for each group, tolerance={tolerances!r}")
-    if search.decision != "argmax" and (mixture := _mixed(search, fairest)) is not None:
+    mixture = None if search.decision == "argmax" or unpromised == "mix" else _mixed(search, fairest)
+    if mixture is not None:
         ways.append(
             f"unpromised='mix' (accuracy {mixture.accuracy:.3f} instead of {first.accuracy:.3f}, "
             f"{mixture.solution.rule.share:.0%} of decisions drawn from a constant)"
         )
-    if np.isfinite(smallest):
+    elif unpromised == "mix":
+        head += " No share of a constant keeps it either."
+    if factor is not None:
         ways.append("unpromised='loosen'")
+    elif unpromised == "loosen":
+        head += " Only tolerances of gaps above 0 can be loosened, not ratios and minimum rates."
+    smallest = math.inf if factor is None else factor
     return PromiseError(f"{head} Ways on: {'; '.join(ways) or 'wider bounds'}.", smallest, tolerances, promise)
 
 
-def _group_tolerances(search: PromiseSearch, fairest: Trial) -> dict[Hashable, float] | None:
+def _group_tolerances(search: PromiseSearch, fairest: Trial, factor: float | None) -> dict[Hashable, float] | None:
     """Return tolerances by group that the fairest rule keeps with room to spare; None where no mapping says them."""
     constraints = search.problem.rows.constraints
     if len(constraints) != 1 or not isinstance(constraints[0], Constraint) or constraints[0].reference != "overall":
         return None
-    groups = search.rows.table["group"]
-    largest = _largest_errors(groups, fairest.se)
-    noise = np.array([largest[group] for group in groups])
+    groups, upper = search.rows.table["group"].tolist(), search.rows.upper
+    errors: dict[Hashable, float] = {}
+    for group, error in zip(groups, fairest.se, strict=True):
+        errors[group] = max(errors.get(group, 0.0), float(error))
+    noise = np.array([errors[group] for group in groups])
 
-    def excess(t: float) -> float:
-        return min(search.ratio(fairest.values, fairest.draws, np.maximum(search.rows.upper, t * noise)) - 1, 1.0)
+    def excess(t: float, spare: float = 1.0, most: float = math.inf) -> float:
+        bounds = np.maximum(upper, np.minimum(spare * t * noise, most))
+        return min(search.ratio(fairest.values, fairest.draws, fairest.shift, bounds) - 1, 1.0)
 
-    most = 20.0
-    if excess(most) > 0:
+    if excess(MOST_ERRORS) > 0:
         return None
-    t = optimize.brentq(excess, 0.0, most, xtol=0.01) + 0.01
-    bounds = np.maximum(search.rows.upper, np.where(t * noise > search.rows.upper, SPARE * t * noise, 0.0))
-    return {group: _up(bound) for group, bound in zip(groups, bounds, strict=True)}
-
-
-def _largest_errors(groups: Iterable[Hashable], se: np.ndarray) -> dict[Hashable, float]:
-    """Return the largest standard error among the rows of each group."""
-    largest: dict[Hashable, float] = {}
-    for group, error in zip(groups, se, strict=True):
-        largest[group] = max(largest.get(group, 0.0), float(error))
-    return largest
+    t = optimize.brentq(excess, 0.0, MOST_ERRORS, xtol=0.01) + 0.01
+    most = math.inf if factor is None else SPARE * factor * float(upper.max())
+    most = most if excess(t, SPARE, most) <= 0 else math.inf
+    bounds = np.where(t * noise > upper, np.minimum(SPARE * t * noise, most), upper)
+    return {group: _up(max(bound, least)) for group, bound, least in zip(groups, bounds, upper, strict=True)}
 
 
 def _up(value: float) -> float:
-    """Return a tolerance rounded up to three decimals."""
-    return math.ceil(round(1000 * value, 6)) / 1000
+    """Return a tolerance rounded up to three decimals, at most 1."""
+    return min(math.ceil(round(1000 * value, 6)) / 1000, 1.0)
 
 
 def _round(number: float) -> int:

@@ -13,6 +13,11 @@ Where the plain rule does not pass, bounds are tightened by c standard errors s_
     lower_k + c s_k ≤ v_k ≤ upper_k − c s_k.
 
 The solver keeps bounds on z(x), not on labels; so they are moved by the difference v − D(z), until that settles.
+
+What is measured out of fold is the rule on the models of the folds. The model of all rows, which answers, may differ:
+the leaves of a tree hold a share of all people, and flip as a whole. So the difference of the two by labels, on the
+rows themselves, counts in full beside the noise; it vanishes where the mixture of the folds answers, whose gaps are
+those measured.
 """
 
 from __future__ import annotations
@@ -31,24 +36,25 @@ from optfair.rule.certificate import UNDECIDED
 from optfair.rule.decisions import choose, first_best
 from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.problem import FairProblem
+from optfair.rule.rule import FairRule
 
 N_DRAWS = 1000  # of the noise: the 95 % point is then known to a fiftieth of itself
 MOST = 4.0  # standard errors to tighten by: enough for the noise of ten thousand rows
 FIRST = 2.5  # standard errors to begin with: what 10 to 100 rows need where all of them bind
 PRECISE = 0.1  # standard errors: rules that are closer have the same accuracy to three digits
 REFINEMENTS = 4  # trials between two of which one is promised and the other is not
-LEAST_WIDTH = 0.05  # of a bound: with less, moved bounds contradict each other
+LEAST_WIDTH = 0.02  # of a bound: with less, moved bounds contradict each other
 ROUNDS = 6  # of moving the bounds by what labels say
 OVER, UNDER = 0.0005, 0.001  # labelled values outside and inside of their bounds that are near enough
-FEW_TWINS = 0.02  # of the undecided rows: with fewer that have a twin, hashed decisions are independent
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
     """A rule and what labels say of it.
 
-    values, se : (K,) by labels, and their standard errors. draws : (K, N_DRAWS) of their noise. ratio : see
-    `PromiseSearch.ratio`. tightening : c.
+    values, se : (K,) by labels, out of fold, and their standard errors. draws : (K, N_DRAWS) of their noise. shift :
+    (K,) how far the model that answers is from those of the folds. ratio : see `PromiseSearch.ratio`. gain : expected
+    utility by labels. tightening : c.
     """
 
     solution: Solution
@@ -56,7 +62,9 @@ class Trial:
     values: np.ndarray
     se: np.ndarray
     draws: np.ndarray
+    shift: np.ndarray
     ratio: float
+    gain: float
     tightening: float
 
     @property
@@ -67,14 +75,18 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Who the rows of a problem are.
+    """Who the rows of a problem are, and what the models that answer say of them.
 
-    cluster : codes of the people, or None: a person is one, however many rows. features : equal for rows of equal
-    features, which get the same hashed decision, or None.
+    cluster : codes of the people, or None: a person is one, however many rows. answering : z of the rows by the model
+    of all rows, (n, A, m), or None where the folds answer. kinds : (n,) codes of rows of equal features, which get the
+    same hashed decision, −1 for rows without a twin; None where these are few. kind_posteriors : z of each kind by the
+    model that answers, or by each of the folds that do.
     """
 
     cluster: np.ndarray | None = None
-    features: np.ndarray | None = None
+    answering: np.ndarray | None = None
+    kinds: np.ndarray | None = None
+    kind_posteriors: tuple[np.ndarray, ...] = ()
 
 
 class PromiseSearch:
@@ -92,53 +104,71 @@ class PromiseSearch:
     # -- one rule ------------------------------------------------------------------------------------------
     def trial(self, solution: Solution, tightening: float = 0.0) -> Trial:
         """Return what labels say of a rule."""
-        h = solution.rule.predict_proba(self.measure.Z)
-        h /= h.sum(axis=1, keepdims=True)
-        counts = self.count(h)
+        counts = self.count(solution.rule, self.measure.Z)
         noise, rng = own_noise(counts, self.rows), np.random.default_rng(self.problem.options.seed)
         draws = np.concatenate(list(noise.draws(N_DRAWS, rng)), axis=1)
         # The error of a fair rule counts where it is larger.
         draws *= np.divide(noise.scale, noise.observed_scale, out=np.ones(len(draws)), where=noise.scale > 0)[:, None]
-        if self.decision == "hashed" and self.people.features is not None:
-            draws += self.hash_noise(h, counts.prior, rng)
-        values = self.rows.values(counts.tensor)
-        return Trial(solution, counts, values, noise.scale, draws, self.ratio(values, draws), tightening)
+        if self.decision == "hashed" and self.people.kinds is not None:
+            draws += self.hash_noise(solution.rule, counts.prior, rng)
+        values, shift = self.rows.values(counts.tensor), np.zeros(len(self.rows))
+        if self.people.answering is not None:
+            shift = self.rows.values(self.count(solution.rule, self.people.answering).tensor) - values
+        gain = float((counts.tensor.reshape(-1, counts.tensor.shape[-1]) * self.problem.utility.matrix).sum())
+        ratio = self.ratio(values, draws, shift)
+        return Trial(solution, counts, values, noise.scale, draws, shift, ratio, gain, tightening)
 
-    def count(self, h: np.ndarray) -> ConfusionCounts:
-        """Count the decisions of a rule by labels.   h: (n, m)"""
-        prediction = first_best(h.T) if self.decision == "argmax" else h
+    def count(self, rule: FairRule, Z: np.ndarray) -> ConfusionCounts:
+        """Count the decisions of a rule by labels.   Z: (n, A, m)"""
+        h = rule.predict_proba(Z)
+        prediction = first_best(h.T) if self.decision == "argmax" else h / h.sum(axis=1, keepdims=True)
         names = self.measure.groups, self.measure.classes
         return count_codes(self.group, self.label, prediction, self.measure.weight, *names, self.people.cluster)
 
-    def hash_noise(self, h: np.ndarray, prior: np.ndarray, rng: np.random.Generator) -> np.ndarray | float:
+    def hash_noise(self, rule: FairRule, prior: np.ndarray, rng: np.random.Generator) -> np.ndarray | float:
         """Return draws of what hashed decisions do to the values, (K, N_DRAWS): people of equal rows flip together."""
-        assert self.people.features is not None
-        undecided = np.flatnonzero(h.max(axis=1) < UNDECIDED)
-        _, first, kinds = np.unique(self.people.features[undecided], return_index=True, return_inverse=True)
-        has_twin = np.bincount(kinds)[kinds] > 1 if len(undecided) else np.zeros(0, dtype=bool)
-        if has_twin.sum() <= FEW_TWINS * len(undecided):
+        kinds = self.people.kinds
+        assert kinds is not None
+        h = np.mean([rule.predict_proba(Z) for Z in self.people.kind_posteriors], axis=0)
+        undecided = h.max(axis=1) < UNDECIDED
+        index = np.flatnonzero((kinds >= 0) & undecided[kinds])
+        if len(index) == 0:
             return 0.0
-        weight = np.ones(len(h)) if self.measure.weight is None else self.measure.weight
-        place = kinds, np.asarray(self.measure.cell)[undecided]
-        mass = sparse.coo_array((weight[undecided] / weight.sum(), place), (len(first), self.measure.n_cells)).tocsr()
-        h, identity = h[undecided[first]], np.eye(h.shape[1])
-        D = self.rows.combination @ self.rows.rate_matrix(prior)
+        weight = np.ones(self.measure.n) if self.measure.weight is None else self.measure.weight
+        place = kinds[index], np.asarray(self.measure.cell)[index]
+        mass = sparse.coo_array((weight[index] / weight.sum(), place), (len(h), self.measure.n_cells)).tocsr()
+        D, identity = self.rows.combination @ self.rows.rate_matrix(prior), np.eye(h.shape[1])
         draws = [D @ (mass.T @ (identity[choose(h, rng.random(len(h)))] - h)).ravel() for _ in range(N_DRAWS)]
         return np.stack(draws, axis=1)
 
-    def ratio(self, values: np.ndarray, draws: np.ndarray, tolerances: np.ndarray | None = None) -> float:
-        """Return what max_k |D_k| / tolerance_k of the population stays below with the confidence.
+    def ratio(
+        self,
+        values: np.ndarray,
+        draws: np.ndarray,
+        shift: np.ndarray | None = None,
+        tolerances: np.ndarray | None = None,
+    ) -> float:
+        """Return what max_k (|D_k| + |shift_k|) / tolerance_k of the population stays below with the confidence.
 
         Draws in which a row that is no gap is outside its bounds count as infinite. tolerances : (K,), by default
         those of the rows.
         """
         rows, D = self.rows, values[:, None] - draws
+        extra = np.zeros((len(rows), 1)) if shift is None else np.abs(shift)[:, None]
         bounds = (rows.upper if tolerances is None else tolerances)[rows.is_gap]
-        size = np.abs(D[rows.is_gap])
+        size = np.abs(D[rows.is_gap]) + extra[rows.is_gap]
         relative = np.divide(size, bounds[:, None], out=np.where(size > 0, np.inf, 0.0), where=bounds[:, None] > 0)
-        outside = np.maximum(D - rows.upper[:, None], rows.lower[:, None] - D)[~rows.is_gap].max(axis=0, initial=-1.0)
+        outside = np.maximum(D - rows.upper[:, None], rows.lower[:, None] - D) + extra
+        outside = outside[~rows.is_gap].max(axis=0, initial=-1.0)
         largest = np.where(outside > 0, np.inf, relative.max(axis=0, initial=0.0))
         return float(np.quantile(largest, self.confidence, method="higher"))
+
+    def limits(self, trial: Trial) -> tuple[np.ndarray, np.ndarray]:
+        """Return limits of each value in the population, each by itself with the confidence, (K,) each."""
+        D, extra = trial.values[:, None] - trial.draws, np.abs(trial.shift)
+        levels = 1 - self.confidence, self.confidence
+        low, high = np.quantile(D, levels[0], axis=1), np.quantile(D, levels[1], axis=1, method="higher")
+        return low - extra, high + extra
 
     # -- tighter rules -------------------------------------------------------------------------------------
     def tightened(self, start: Trial, c: float) -> list[Trial]:
@@ -163,7 +193,7 @@ class PromiseSearch:
         return trials[1:]
 
     def tight_bounds(self, se: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return bounds tightened by c standard errors; of two bounds at least a twentieth of their width remains."""
+        """Return bounds tightened by c standard errors; of two bounds at least a fiftieth of their width remains."""
         lower, upper = self.rows.lower, self.rows.upper
         is_double = np.isfinite(lower) & np.isfinite(upper)
         middle = np.where(is_double, np.where(is_double, lower, 0) + np.where(is_double, upper, 0), 0.0) / 2
@@ -172,7 +202,7 @@ class PromiseSearch:
         return np.where(is_double, middle - width, lower + c * se), np.where(is_double, middle + width, upper - c * se)
 
     def search(self, plain: Trial) -> tuple[Trial | None, Trial]:
-        """Return (the most accurate promised rule, None if there is none; the fairest rule tried)."""
+        """Return (the promised rule of most gain by labels, None if there is none; the fairest rule tried)."""
         trials = {0.0: [plain]}
 
         def excess(c: float) -> float:
@@ -188,4 +218,4 @@ class PromiseSearch:
         candidates = [trial for several in trials.values() for trial in several]
         promised = [trial for trial in candidates if trial.ratio <= 1]
         fairest = min(candidates, key=lambda trial: trial.ratio)
-        return max(promised, key=lambda trial: trial.accuracy, default=None), fairest
+        return max(promised, key=lambda trial: trial.gain, default=None), fairest

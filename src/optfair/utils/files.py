@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 ORDINARY = 0o666  # of which the umask takes its part
 
 
@@ -31,3 +36,12 @@ def write_atomically(path: Path, content: bytes, mode: int = ORDINARY) -> None:
     """Write a whole file: a reader sees the old one or the new one."""
     with replacing(path, mode) as temporary:
         temporary.write_bytes(content)
+
+
+@contextmanager
+def exclusive(file: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock that ends with the process, however it ends. wait : for its holder; else BlockingIOError."""
+    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, ORDINARY), "r+b") as handle:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
