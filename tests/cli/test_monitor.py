@@ -1,5 +1,8 @@
 """``optfair monitor``: counts of every call add up in a file, and the exit code is the verdict."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,3 +115,12 @@ def test_missing_groups_may_be_a_group(run, month, state):
     holes = month("holes", race=np.where(np.arange(3000) < 900, None, "A"))
     assert run("monitor", state, holes, *OPTIONS, "--missing", "group")[0] == 0
     assert list(Monitor.load(state).groups) == ["A", "(missing)"]
+
+
+def test_two_commands_at_once_lose_no_people(month, state):
+    files = [month(f"part{k}", seed=k, n=500) for k in range(4)]
+    command = [sys.executable, "-m", "optfair", "monitor", str(state)]
+    subprocess.run([*command, str(month("first", n=500)), *OPTIONS], check=True, capture_output=True)
+    processes = [subprocess.Popen([*command, str(file), *OPTIONS], stdout=subprocess.DEVNULL) for file in files]
+    assert [process.wait(timeout=300) for process in processes] == [0] * 4
+    assert sum(len(period.people) > 0 for period in Monitor.load(state)._state.periods) == 5

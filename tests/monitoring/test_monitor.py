@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from optfair import Constraint, MinimumRate, Monitor, Ratio, Rows
-from optfair.metrics import gaps, violation
+from optfair.metrics import gaps, group_confusion, violation
 from optfair.monitoring.looks import gap_table, latest_starts, start_share
 from optfair.monitoring.state import Period
 from optfair.monitoring.state import State as MonitorState
@@ -375,3 +375,27 @@ def test_a_missing_group_may_be_one():
     assert list(monitor.groups) == [*GROUPS, "(missing)"] and monitor.classes.tolist() == CLASSES
     assert monitor.confidence == 0.95 and not monitor.needs_labels and monitor.constraints == [Constraint("dp", 0.1)]
     assert repr(monitor) == "<Monitor of 60 people in 1 periods; see .check()>"
+
+
+def test_nothing_is_certified_of_nobody():
+    """However wide the bounds: without labels nothing is known of equalized odds."""
+    y, prediction, group = people()
+    monitor = Monitor("eo", 0.9).update(None, prediction, sensitive_features=group)
+    report = monitor.check()
+    assert not report.certified and set(report.table["verdict"]) == {"open"}
+
+
+def test_a_period_without_a_name_is_a_new_one():
+    y, prediction, group = people()
+    monitor = Monitor("dp", 0.1).update(None, prediction, sensitive_features=group, period="2")
+    monitor.update(y, prediction, sensitive_features=group)  # not the labels of "2"
+    assert [period.name for period in monitor._state.periods] == ["2", "3"]
+
+
+def test_counts_can_be_summed():
+    parts = [group_confusion(*people(300, seed)[:2], sensitive_features=people(300, seed)[2]) for seed in range(3)]
+    assert sum(parts).n_people.sum() == 900 and sum(parts).violation("eo") == (
+        parts[0] + parts[1] + parts[2]
+    ).violation("eo")
+    with pytest.raises(TypeError):
+        1 + parts[0]
