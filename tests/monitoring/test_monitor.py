@@ -379,7 +379,7 @@ def test_a_missing_group_may_be_one():
 
 def test_nothing_is_certified_of_nobody():
     """However wide the bounds: without labels nothing is known of equalized odds."""
-    y, prediction, group = people()
+    _, prediction, group = people()
     monitor = Monitor("eo", 0.9).update(None, prediction, sensitive_features=group)
     report = monitor.check()
     assert not report.certified and set(report.table["verdict"]) == {"open"}
