@@ -23,8 +23,8 @@ METHODS = {
     "plain": "the tolerance as it is",
     "half": "half of the tolerance",
     "control": "bounds tightened by 1.645 standard errors",
-    "promise": "`confidence=0.95`",
-    "ensemble": "the same, answered by the mixture of the folds",
+    "promise": "`confidence=0.95`, answered by the model of all people",
+    "ensemble": 'the same, answered by the mixture of the folds, as `ensemble="auto"` chooses for the forest',
     "held out": "fitted on 60 %, a family of rules tested on the rest",
 }
 

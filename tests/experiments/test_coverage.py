@@ -81,7 +81,7 @@ def made_up_lines():
 
 def test_the_page_says_what_the_lines_say(tmp_path):
     text = page_text(made_up_lines(), tmp_path / "promise.md")
-    assert "50.0 % (1.3 to 98.7)" in text and "*promise* 12 of 24 runs" in " ".join(text.split())
+    assert "50.0 % (1.3 to 98.7)" in text and "for the forest): 12 of 24 runs" in " ".join(text.split())
     assert share_text([]) == "–"
     assert by_setting(made_up_lines())["dp-4x3"]["plain"][1]["ratio"] == 1.5
     pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib")
