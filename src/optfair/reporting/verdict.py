@@ -1,0 +1,165 @@
+"""Decide in three values whether what was asked for is kept: surely within, surely beyond, or it cannot be told.
+
+Beyond, where the simultaneous interval of some row is outside its bounds: a wrong one has probability 1 − level in all.
+Within, where the one-sided limits of every row are inside (intersection–union, `metrics.bounds`): these hold for people
+whom the rule was not fitted on. For those fitted on, a promise that was made in fitting takes their place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import Constraint, RowSet, compile_rows
+from optfair.metrics.bounds import row_limits
+from optfair.metrics.counts import ConfusionCounts
+from optfair.metrics.influence import as_rates
+from optfair.reporting.wording import MIN_CELL, headcount, name_text, number, percent, points, tolerance_text
+from optfair.rule.promise import Promise
+
+WITHIN, BEYOND, UNKNOWN = "within", "beyond", "unknown"
+LIGHTS = {WITHIN: "Surely within", BEYOND: "Surely beyond", UNKNOWN: "Cannot tell"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether what was asked for is kept in the population of these people.
+
+    Attributes
+    ----------
+    value : {"within", "beyond", "unknown"}
+        Surely within the bounds, surely beyond some, or it cannot be told with these people.
+    light : str
+        The same in two or three words.
+    sentence : str
+        The same in a sentence that can be quoted.
+
+    Examples
+    --------
+    >>> from optfair import audit
+    >>> report = audit([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70, tolerance=0.1)
+    >>> report.verdict.value
+    'unknown'
+    """
+
+    value: str
+    light: str
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRows:
+    """The rows asked for, measured, each with its state.
+
+    rows : compiled. table : of `metrics.constraint_table`, with least and most, one-sided limits of the row alone, and
+    state. dropped : names of the rows that nobody is behind.
+    """
+
+    rows: RowSet
+    table: pd.DataFrame
+    dropped: tuple[str, ...]
+
+    def state_of(self, source: int, group: Any, given: Any, outcome: Any) -> str | None:
+        """Return the state of a group in one question: the worst of the rows that it is part of."""
+        table, constraint = self.table, self.rows.constraints[source]
+        is_member = _equal(table["group"], group)
+        if getattr(constraint, "reference", "overall") == "pairwise":
+            is_member |= _equal(table["against"], group)
+        chosen = (self.rows.source == source) & is_member
+        chosen &= _equal(table["given"], given) & _equal(table["outcome"], outcome)
+        states = set(table["state"][chosen])
+        return next((state for state in (BEYOND, UNKNOWN, WITHIN) if state in states), None)
+
+
+def _equal(column: pd.Series, value: Any) -> np.ndarray:
+    return np.array([cell is value or (type(cell) is type(value) and cell == value) for cell in column], dtype=bool)
+
+
+def judge_rows(
+    counts: ConfusionCounts, constraints: list[Any], table: pd.DataFrame, level: float, promise: Promise | None
+) -> JudgedRows:
+    """Return the state of every row of a table of constraints.
+
+    promise : of the people fitted on, whom limits of single rows would flatter; None for others.
+    """
+    compiled = compile_rows(constraints, counts.groups, counts.classes, counts.prior)
+    rows = as_rates(compiled)
+    least, most = row_limits(counts, compiled, level)
+    inside = (least >= rows.lower) & (most <= rows.upper)
+    if promise is not None:
+        inside = np.full(len(inside), promise.kept and promise.method == "fitted")
+    outside = (table["low"].to_numpy() > rows.upper) | (table["high"].to_numpy() < rows.lower)
+    state = np.where(outside, BEYOND, np.where(inside, WITHIN, UNKNOWN))
+    return JudgedRows(rows, table.assign(least=least, most=most, state=state), compiled.dropped)
+
+
+def worst_row(judged: JudgedRows) -> pd.Series:
+    """Return the row that is surely furthest outside its bounds, or comes nearest to that."""
+    table = judged.table
+    return table.iloc[int(np.argmax(np.maximum(table["low"] - table["upper"], table["lower"] - table["high"])))]
+
+
+def verdict_of(judged: JudgedRows, level: float, fitted: bool) -> Verdict:
+    """Return the verdict over all rows, with the sentence that says what it rests on."""
+    table, K = judged.table, len(judged.table)
+    sure = f"with {percent(level, 0)} confidence"
+    gaps = [constraint for constraint in judged.rows.constraints if isinstance(constraint, Constraint)]
+    kinds = {tolerance_text(constraint.tolerance) for constraint in gaps}
+    is_one = len(kinds) == 1 and len(gaps) == len(judged.rows.constraints)
+    bound = f"every gap between groups is within {kinds.pop()}" if is_one else "every rate is within its bounds"
+    beyond = int((table["state"] == BEYOND).sum())
+    scope = " that can be measured" if judged.dropped else ""
+    bound = bound.replace("every gap", f"every gap{scope}").replace("every rate", f"every rate{scope}")
+    if beyond:
+        worst = worst_row(judged)
+        what = f"{beyond} of {K} comparisons exceed{'s' * (beyond == 1)} what is allowed"
+        sentence = f"{sure}, {what}; the clearest: {row_sentence(worst)}"
+        return Verdict(BEYOND, LIGHTS[BEYOND], _capital(sentence))
+    if (table["state"] == WITHIN).all():
+        most = _largest_possible(judged) if not fitted else None
+        reach = "" if most is None else f"; the largest is at most {points(most).lstrip('+')} percentage points"
+        basis = "by the promise made in fitting" if fitted else "judged by people the rule was not fitted on"
+        return Verdict(WITHIN, LIGHTS[WITHIN], _capital(f"{sure}, {bound}{reach} ({basis})."))
+    most = _largest_possible(judged)
+    reach = "" if most is None else f"; the largest may be up to {points(most).lstrip('+')} percentage points"
+    reason = "they are those the rule was fitted on" if fitted else "they are too few"
+    if fitted:
+        reach = ""
+    sentence = f"it cannot be told with these people whether {bound}, because {reason}{reach}."
+    return Verdict(UNKNOWN, LIGHTS[UNKNOWN], _capital(sentence))
+
+
+def _largest_possible(judged: JudgedRows) -> float | None:
+    """Return the bound of the largest gap; None without gaps, or where it is about too few people."""
+    if not judged.rows.is_gap.any():
+        return None
+    table = judged.table[judged.rows.is_gap]
+    size = np.maximum(table["most"], -table["least"]).to_numpy()
+    k = int(np.argmax(size))
+    return number(size[k], table["n"].to_numpy()[k])
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def row_place(row: Any) -> str:
+    """Say where a row is: group, reference, true class, answer."""
+    parts = [] if row.group is None else [f"group “{name_text(row.group)}”"]
+    if row.group is not None and row.against is not None:
+        parts = [f"{parts[0]} against {'everybody' if row.against == 'overall' else f'“{name_text(row.against)}”'}"]
+    parts += [] if row.given is None else [f"true class “{name_text(row.given)}”"]
+    parts += [] if row.outcome is None else [f"answer “{name_text(row.outcome)}”"]
+    return ", ".join(parts) if parts else str(row.criterion)
+
+
+def row_sentence(row: Any) -> str:
+    """Say what was measured of a row; of very few people no number."""
+    if row.n < MIN_CELL:
+        return f"{row_place(row)} ({headcount(row.n)} people, whose numbers are not shown)."
+    unit = "percentage points"
+    interval = f"between {points(row.low)} and {points(row.high)} in the population"
+    return f"{row_place(row)}: {points(row.value)} {unit} ({interval}; {int(row.n):,} people)."
