@@ -11,7 +11,7 @@ from optfair.estimators.report import Report, make_report
 from optfair.inputs.labels import encode_groups
 from optfair.metrics.counts import ConfusionCounts, count_rows, read_prediction
 from optfair.reporting.rates import answer_changes
-from optfair.reporting.wording import constraint_sentence
+from optfair.reporting.wording import request_text
 
 
 def audit(
@@ -109,6 +109,5 @@ def report_counts(
     counts = list(predictions.values())[-1]
     A, m = counts.n_people.shape
     n = int(counts.n_people.sum())
-    asked = " ".join(constraint_sentence(constraint) for constraint in constraints)
-    title = f"{subject} of {n:,} people: {A} groups, {m} classes. {asked}"
+    title = f"{subject}, {request_text(constraints)}: {A} groups, {m} classes; {n} people given"
     return make_report(title, None, constraints, predictions, n_people=n, **facts)

@@ -20,7 +20,7 @@ from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.intervals import ViolationInterval
 from optfair.reporting.findings import Finding, finding_document, list_findings
 from optfair.reporting.rates import LEVEL, constraint_events, quality_table, rate_view
-from optfair.reporting.verdict import BEYOND, UNKNOWN, WITHIN, JudgedRows, Verdict, judge_rows, row_place, verdict_of
+from optfair.reporting.verdict import BEYOND, UNKNOWN, WITHIN, JudgedRows, Verdict, judge_rows, verdict_of
 from optfair.reporting.wording import (
     MIN_CELL,
     attribute_names,
@@ -36,10 +36,10 @@ from optfair.rule.determinism import Determinism
 from optfair.rule.promise import Promise
 
 FORMAT, VERSION = "optfair report", 1
-MAX_GAPS = 200  # comparisons in a document, the worst first: many groups in pairs have thousands
-MAX_VIEWS = 60  # questions in a document
+MAX_GAPS = 60  # comparisons in a document, the worst first: many groups in pairs have thousands
+MAX_RATES = 600  # rates by group in a document; of more questions those are left out that leave the most room
 UNITS = {
-    "rate": "share of people, from 0 to 1: [value, lower end, upper end of its 95 % interval]",
+    "rate": "share of people, from 0 to 1, with the ends low and high of its 95 % interval",
     "gap": "difference of two rates, from -1 to 1",
     "price": "accuracy gained per unit of tolerance",
     "people": f"number of people; fewer than {MIN_CELL} are written as '< {MIN_CELL}' and have no other numbers",
@@ -100,6 +100,7 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         "people_needed": None,
         "performance": [_performance(name, facts) for name in names],
         "rates": [],
+        "rates_left_out": 0,
         "gaps": [],
         "quality": [],
         "answers": [],
@@ -121,7 +122,7 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         document["verdict"] = asdict(verdict)
         document["states"] = {state: int((judged.table["state"] == state).sum()) for state in document["states"]}
         document["people_needed"] = _people_needed(facts.promise)
-        document["rates"] = _views(facts.constraints, rules, judged)
+        document["rates"], document["rates_left_out"] = _views(facts.constraints, rules, judged)
         document["gaps"] = _gaps(judged)
         document["answers"] = _answers(rules)
         document["quality"] = quality_table(rules) if last.labelled else []
@@ -184,16 +185,27 @@ def _performance(name: str, facts: Facts) -> dict[str, Any]:
 
 def _views(
     constraints: Sequence[AnyConstraint], rules: dict[str, ConfusionCounts], judged: JudgedRows
-) -> list[dict[str, Any]]:
-    counts, views = rules["after"], []
-    for source, constraint in enumerate(constraints):
-        for given, outcome, event in constraint_events(constraint, counts):
-            view = rate_view(constraint, given, outcome, event, rules)
-            view = {"asked": source, **view}
-            for label, line in zip(_labels(constraint, counts), view["groups"], strict=True):
-                line["state"] = judged.state_of(source, label, given, outcome)
-            views.append(view)
-    return views[:MAX_VIEWS]
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the questions, as far as there is room for them, and how many are left out."""
+    counts = rules["after"]
+    questions = [
+        (source, constraint, *event)
+        for source, constraint in enumerate(constraints)
+        for event in constraint_events(constraint, counts)
+    ]
+    room = max(MAX_RATES // max(len(counts.groups), 1), 1)
+    if len(questions) > room:
+        rooms = [judged.room_of(source, given, outcome) for source, _, given, outcome, _ in questions]
+        questions = [questions[k] for k in sorted(np.argsort(rooms, kind="stable")[:room])]
+        left_out = len(rooms) - room
+    else:
+        left_out = 0
+    views = []
+    for source, constraint, given, outcome, event in questions:
+        view = {"asked": source, **rate_view(constraint, given, outcome, event, rules)}
+        view["state"] = [judged.state_of(source, label, given, outcome) for label in _labels(constraint, counts)]
+        views.append(view)
+    return views, left_out
 
 
 def _labels(constraint: AnyConstraint, counts: ConfusionCounts) -> list[Any]:
@@ -209,7 +221,7 @@ def _gaps(judged: JudgedRows) -> list[dict[str, Any]]:
     for row in table.assign(distance=distance).sort_values("distance", ascending=False).head(MAX_GAPS).itertuples():
         texts = {name: getattr(row, name) for name in ("criterion", "group", "against", "given", "outcome")}
         line: dict[str, Any] = {name: None if text is None else name_text(text) for name, text in texts.items()}
-        line |= {"place": row_place(row), "people": headcount(row.n), "state": row.state}
+        line |= {"people": headcount(row.n), "state": row.state}
         line |= {"allowed": [number(row.lower), number(row.upper)]}
         line |= {name: number(getattr(row, name), row.n) for name in ("value", "low", "high", "least", "most")}
         lines.append(line)

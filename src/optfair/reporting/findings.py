@@ -94,7 +94,9 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield finding("OF001", verdict["sentence"], beyond=states["beyond"], comparisons=sum(states.values()))
     if verdict["value"] == "unknown":
         needed = document["people_needed"]
-        more = "" if needed is None else f" Some {needed:,} people in the smallest part compared would be enough."
+        more = "" if needed is None else (
+            f" If the true gaps are at most half of what is allowed, about {needed:,} people in each part compared would do."
+        )
         yield finding(
             "OF002",
             f"{states['unknown']:,} of {sum(states.values()):,} comparisons are neither surely within what is allowed "

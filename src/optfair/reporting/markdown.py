@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from optfair.reporting.verdict import row_place
 from optfair.reporting.wording import percent, points
 
 STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
@@ -55,6 +56,16 @@ def rate_text(rate: Sequence[float | None] | None) -> str:
     return f"{percent(rate[0])} ({100 * (rate[1] or 0):.1f}–{100 * (rate[2] or 0):.1f})"
 
 
+def rate_of(view: Mapping[str, Any], role: str, k: int) -> list[float | None]:
+    """Return value, low and high of the k-th group of a question."""
+    return [view[role][name][k] for name in ("value", "low", "high")]
+
+
+def gap_place(line: Mapping[str, Any]) -> str:
+    """Say what a comparison is about."""
+    return row_place(line["group"], line["against"], line["given"], line["outcome"], str(line["criterion"]))
+
+
 def _version(document: Mapping[str, Any]) -> str:
     return str(document["versions"]["optfair"])
 
@@ -81,11 +92,13 @@ def _rates(document: Mapping[str, Any]) -> list[str]:
     roles = list(document["rules"])
     for view in document["rates"]:
         lines = [
-            [line["group"], line["people"], *(rate_text(line[role]) for role in roles), STATES[line["state"]]]
-            for line in view["groups"]
+            [group, people, *(rate_text(rate_of(view, role, k)) for role in roles), STATES[state]]
+            for k, (group, people, state) in enumerate(zip(view["groups"], view["people"], view["state"], strict=True))
         ]
         lines.append(["everybody", document["n_people"], *(percent(view[role]["overall"]) for role in roles), ""])
         parts += [f"### {escape(view['question'])}", table(["group", "people", *roles, "verdict"], lines)]
+    if document["rates_left_out"]:
+        parts.append(f"{document['rates_left_out']} questions with more room are left out.")
     return parts
 
 
@@ -94,7 +107,7 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
         return []
     lines = [
         [
-            line["place"],
+            gap_place(line),
             line["people"],
             points(line["value"]),
             f"{points(line['low'])} to {points(line['high'])}",

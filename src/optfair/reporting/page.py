@@ -9,7 +9,7 @@ import csv
 import html
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -18,7 +18,7 @@ from urllib.parse import quote
 import numpy as np
 
 from optfair.errors import need_extra
-from optfair.reporting.markdown import STATES
+from optfair.reporting.markdown import STATES, gap_place, rate_of
 from optfair.reporting.wording import percent, points
 
 CALLER = "Report.html"
@@ -28,6 +28,7 @@ LONGEST = 15  # lines of the table of comparisons
 FRAME_HEIGHT = 720  # of the page inside a notebook, in pixels
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)  # between ticks
 TICKS = 6  # at most
+MOST_RADIOS = 8  # choices of a switch that are all shown; of more there is a list
 URL_CHARACTERS = '"{}[]:,.-_/()=;! '  # that stay as they are in a data: URL, which is then hardly longer than its text
 
 
@@ -69,7 +70,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "interval": _interval}
-    environment.globals |= {"states": STATES}
+    environment.globals |= {"states": STATES, "gap_place": gap_place}
     return environment
 
 
@@ -86,62 +87,72 @@ def _interval(rate: Any) -> str:
 def _chart(index: int, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the views of one constraint with the places of their marks, and the switches between them."""
     views = [view for view in document["rates"] if view["asked"] == index]
-    keys = [(view["given"], view["outcome"]) for view in views]
-    given, outcome = (list(dict.fromkeys(names)) for names in zip(*keys, strict=True)) if keys else ([], [])
-    is_product = len(given) * len(outcome) == len(keys)
-    switches = [("True class", given), ("Answer", outcome)] if is_product else [("Class", outcome)]
+    switches, keys = _switches(views)
+    roles = list(document["rules"])
     panels = [
-        {
-            "id": f"v{index}-{k}",
-            "view": view,
-            "key": _key(given, outcome, view, is_product),
-            "drawing": _drawing(view, list(document["rules"])),
-        }
-        for k, view in enumerate(views)
+        {"id": f"v{index}-{k}", "view": view, "key": key, "lines": _lines(view, roles), **_drawing(view, roles)}
+        for k, (view, key) in enumerate(zip(views, keys, strict=True))
     ]
-    choices = [{"label": label, "names": names} for label, names in switches]
-    return {"asked": document["asked"][index], "switches": choices, "panels": panels, "several": len(panels) > 1}
+    return {"asked": document["asked"][index], "switches": switches, "panels": panels, "several": len(panels) > 1}
 
 
-def _key(given: list[Any], outcome: list[Any], view: Mapping[str, Any], is_product: bool) -> str:
-    """Return the positions of a view in the switches, as "0-2"."""
-    places = [given.index(view["given"])] if is_product else []
-    return "-".join(map(str, [*places, outcome.index(view["outcome"])]))
+def _switches(views: list[Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the switches between views, and of each view its positions in them, as "0-2"."""
+    given = list(dict.fromkeys(view["given"] for view in views))
+    outcome = list(dict.fromkeys(view["outcome"] for view in views))
+    if len(given) * len(outcome) == len(views):
+        keys = [f"{given.index(view['given'])}-{outcome.index(view['outcome'])}" for view in views]
+        names = [("True class", given), ("Answer", outcome)]
+    else:
+        keys = [str(k) for k in range(len(views))]
+        is_recall = len(outcome) == len(views)
+        names = [("Class", outcome)] if is_recall else [("Question", [view["question"] for view in views])]
+    switches = [
+        {"label": label, "names": texts, "radio": len(texts) <= MOST_RADIOS and label != "Question"}
+        for label, texts in names
+    ]
+    return switches, keys
 
 
-def _drawing(view: Mapping[str, Any], roles: Iterable[str]) -> dict[str, Any]:
-    """Return ticks, bands, overall rates and marks of a view, in units of the drawing."""
-    roles = list(roles)
-    values = [value for line in view["groups"] for role in roles for value in line[role] if value is not None]
-    drawn = [value for role in roles for value in [*(view[role]["band"] or []), view[role]["overall"]]]
-    values += [value for value in drawn if value is not None]
-    bands = {role: view[role]["band"] for role in roles}
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    if any(band is not None and band[1] == 1 for band in bands.values()):  # a band without an end: leave it out
-        inner = [value for line in view["groups"] for role in roles for value in line[role] if value is not None]
-        inner += [band[0] for band in bands.values() if band is not None]
-        low, high = min(inner), max(inner)
+def _lines(view: Mapping[str, Any], roles: list[str]) -> list[dict[str, Any]]:
+    """Return the groups of a view, one line each."""
+    return [
+        {
+            "group": group,
+            "people": view["people"][k],
+            "state": view["state"][k],
+            "rates": [rate_of(view, role, k) for role in roles],
+        }
+        for k, group in enumerate(view["groups"])
+    ]
+
+
+def _drawing(view: Mapping[str, Any], roles: list[str]) -> dict[str, Any]:
+    """Return ticks, lanes (band, overall rate) and marks (low, value, high) of a view, in units of the drawing."""
+    bands = [view[role]["band"] for role in roles if view[role]["band"] is not None]
+    inner = [value for role in roles for name in ("low", "high") for value in view[role][name] if value is not None]
+    inner += [view[role]["overall"] for role in roles if view[role]["overall"] is not None]
+    inner += [end for band in bands for end in band if end not in (None, 1.0)]  # a band up to 1 has no end to be shown
+    low, high = (min(inner), max(inner)) if inner else (0.0, 1.0)
     step = next((step for step in STEPS if (high - low) / step <= TICKS - 1), STEPS[-1])
     first, last = np.floor(low / step + 1e-9) * step, np.ceil(high / step - 1e-9) * step
     last = last if last > first else first + step
 
-    def place(value: float) -> int:
+    def place(value: float | None) -> int | None:
+        if value is None:
+            return None
         share = (min(max(value, first), last) - first) / (last - first)
         return round(EDGE + (WIDTH - 2 * EDGE) * float(share))
 
-    ticks = [(place(tick), f"{100 * tick:.0f} %") for tick in np.arange(first, last + step / 2, step)]
+    def band(role: str) -> list[int | None] | None:
+        return None if view[role]["band"] is None else [place(value) for value in view[role]["band"]]
+
     return {
-        "ticks": ticks,
-        "lanes": {
-            role: {
-                "band": None if bands[role] is None else [place(value) for value in bands[role]],
-                "overall": None if view[role]["overall"] is None else place(view[role]["overall"]),
-            }
-            for role in roles
-        },
+        "ticks": [(place(tick), f"{100 * tick:.0f} %") for tick in np.arange(first, last + step / 2, step)],
+        "lanes": {role: {"band": band(role), "overall": place(view[role]["overall"])} for role in roles},
         "marks": [
-            {role: None if line[role][0] is None else [place(value) for value in line[role]] for role in roles}
-            for line in view["groups"]
+            [[place(view[role][name][k]) for name in ("low", "value", "high")] for role in roles]
+            for k in range(len(view["groups"]))
         ],
     }
 
@@ -167,22 +178,25 @@ def _sign(line: Mapping[str, Any]) -> str:
 
 # -- downloads -----------------------------------------------------------------------------------------------
 def csv_text(document: Mapping[str, Any]) -> str:
-    """Return the rates of all groups as CSV, a line per group, question and rule."""
+    """Return the rates of all groups as CSV, a line per group and question."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["rate", "true_class", "answer", "group", "people", "rule", "value", "low", "high"])
+    numbers = [f"{role}{name}" for role in document["rules"] for name in ("", "_low", "_high")]
+    writer.writerow(["rate", "true_class", "answer", "group", "people", *numbers])
     seen = set()
     for view in document["rates"]:
-        for line in view["groups"]:
-            for role in document["rules"]:
-                row = ["answer", view["given"], view["outcome"], line["group"], line["people"], role, *line[role]]
-                if tuple(row) not in seen:
-                    seen.add(tuple(row))
-                    writer.writerow([_safe_cell(cell) for cell in row])
-    for line in document["quality"]:
-        for role in document["rules"]:
-            row = [line["rate"], line["class"], line["class"], line["group"], line["people"], role, *line[role]]
+        for k, group in enumerate(view["groups"]):
+            key = view["given"], view["outcome"], group
+            if key in seen:  # by another constraint
+                continue
+            seen.add(key)
+            rates = [number for role in document["rules"] for number in rate_of(view, role, k)]
+            row = ["answer", view["given"], view["outcome"], group, view["people"][k], *rates]
             writer.writerow([_safe_cell(cell) for cell in row])
+    for line in document["quality"]:
+        rates = [number for role in document["rules"] for number in line[role]]
+        row = [line["rate"], line["class"], line["class"], line["group"], line["people"], *rates]
+        writer.writerow([_safe_cell(cell) for cell in row])
     return file.getvalue()
 
 

@@ -15,7 +15,7 @@ from optfair.constraints import AnyConstraint, Constraint, MinimumRate, Ratio, R
 from optfair.constraints.events import Event, GroupSet, criterion_events, group_families, outcome_positions
 from optfair.metrics.bounds import rate_interval
 from optfair.metrics.counts import ConfusionCounts
-from optfair.reporting.wording import attribute_names, headcount, name_text, number, rate_question
+from optfair.reporting.wording import MIN_CELL, attribute_names, headcount, name_text, number, rate_question
 
 RATE_CRITERIA = {"recall": "eop", "selection": "dp", "accuracy": "oae"}
 EVERYBODY = "everybody"
@@ -60,16 +60,17 @@ def rate_view(
     names = attribute_names(counts.groups)
     texts = [None if name is None else name_text(name) for name in (given, outcome)]
     document: dict[str, Any] = {"question": rate_question(*texts), "given": texts[0], "outcome": texts[1]}
-    document["groups"] = [{"group": name_text(group.label, names)} for group in groups]
+    document["groups"] = [name_text(group.label, names) for group in groups]
     for role, rule in rules.items():
         rates = rate_values(rule, [*groups, everyone], event, LEVEL)
+        people = rates.people[:-1]
+        document["people"] = [headcount(n) for n in people]
         document[role] = {
-            "overall": number(rates.value[-1], rates.people[-1]),
-            "band": allowed_band(constraint, rates),
+            name: [number(x, n) for x, n in zip(values[:-1], people, strict=True)]
+            for name, values in (("value", rates.value), ("low", rates.low), ("high", rates.high))
         }
-        for line, value, low, high, people in zip(document["groups"], *(x[:-1] for x in rates), strict=True):
-            line["people"] = headcount(people)
-            line[role] = [number(x, people) for x in (value, low, high)]
+        document[role]["overall"] = number(rates.value[-1], rates.people[-1])
+        document[role]["band"] = allowed_band(constraint, rates)
     return document
 
 
@@ -80,7 +81,7 @@ def allowed_band(constraint: AnyConstraint, rates: RateValues) -> list[float | N
     all rates; the one in the middle of them is shown. Ratios: from minimum · the largest rate to it.
     """
     value, overall = rates.value[:-1], rates.value[-1]
-    value = value[np.isfinite(value) & (rates.people[:-1] > 0)]
+    value = value[np.isfinite(value) & (rates.people[:-1] >= MIN_CELL)]
     if isinstance(constraint, MinimumRate):
         return [number(constraint.minimum), 1.0]
     if not len(value) or isinstance(constraint, Rows) or constraint.criterion == "meo":

@@ -73,6 +73,13 @@ class JudgedRows:
         states = set(table["state"][chosen])
         return next((state for state in (BEYOND, UNKNOWN, WITHIN) if state in states), None)
 
+    def room_of(self, source: int, given: Any, outcome: Any) -> float:
+        """Return how far the worst group of a question is inside its bounds; negative outside."""
+        table = self.table
+        chosen = (self.rows.source == source) & _equal(table["given"], given) & _equal(table["outcome"], outcome)
+        room = np.minimum(table["upper"] - table["value"], table["value"] - table["lower"])[chosen]
+        return float(room.min()) if len(room) else np.inf
+
 
 def _equal(column: pd.Series, value: Any) -> np.ndarray:
     return np.array([cell is value or (type(cell) is type(value) and cell == value) for cell in column], dtype=bool)
@@ -125,11 +132,13 @@ def verdict_of(judged: JudgedRows, level: float, fitted: bool) -> Verdict:
         return Verdict(WITHIN, LIGHTS[WITHIN], _capital(f"{sure}, {bound}{reach} ({basis})."))
     most = _largest_possible(judged)
     reach = "" if most is None else f"; the largest may be up to {points(most).lstrip('+')} percentage points"
-    reason = "they are those the rule was fitted on" if fitted else "they are too few"
+    sentence = f"There are too few people to tell {sure} whether {bound}{reach}."
     if fitted:
-        reach = ""
-    sentence = f"it cannot be told with these people whether {bound}, because {reason}{reach}."
-    return Verdict(UNKNOWN, LIGHTS[UNKNOWN], _capital(sentence))
+        sentence = (
+            f"It cannot be told whether {bound} among new people, because these are the people the rule was fitted on "
+            "and no promise was asked for."
+        )
+    return Verdict(UNKNOWN, LIGHTS[UNKNOWN], sentence)
 
 
 def _largest_possible(judged: JudgedRows) -> float | None:
@@ -146,20 +155,21 @@ def _capital(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-def row_place(row: Any) -> str:
-    """Say where a row is: group, reference, true class, answer."""
-    parts = [] if row.group is None else [f"group “{name_text(row.group)}”"]
-    if row.group is not None and row.against is not None:
-        parts = [f"{parts[0]} against {'everybody' if row.against == 'overall' else f'“{name_text(row.against)}”'}"]
-    parts += [] if row.given is None else [f"true class “{name_text(row.given)}”"]
-    parts += [] if row.outcome is None else [f"answer “{name_text(row.outcome)}”"]
-    return ", ".join(parts) if parts else str(row.criterion)
+def row_place(group: Any, against: Any, given: Any, outcome: Any, name: str) -> str:
+    """Say where a row is: group, reference, true class, answer; of a row of the user's own, its name."""
+    parts = [] if group is None else [f"group “{name_text(group)}”"]
+    if group is not None and against is not None:
+        parts = [f"{parts[0]} against {'everybody' if against == 'overall' else f'“{name_text(against)}”'}"]
+    parts += [] if given is None else [f"true class “{name_text(given)}”"]
+    parts += [] if outcome is None else [f"answer “{name_text(outcome)}”"]
+    return ", ".join(parts) if parts else name
 
 
 def row_sentence(row: Any) -> str:
     """Say what was measured of a row; of very few people no number."""
+    place = row_place(row.group, row.against, row.given, row.outcome, str(row.criterion))
     if row.n < MIN_CELL:
-        return f"{row_place(row)} ({headcount(row.n)} people, whose numbers are not shown)."
+        return f"{place} ({headcount(row.n)} people, whose numbers are not shown)."
     unit = "percentage points"
     interval = f"between {points(row.low)} and {points(row.high)} in the population"
-    return f"{row_place(row)}: {points(row.value)} {unit} ({interval}; {int(row.n):,} people)."
+    return f"{place}: {points(row.value)} {unit} ({interval}; {int(row.n):,} people)."

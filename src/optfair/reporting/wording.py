@@ -13,7 +13,7 @@ from optfair.constraints.criteria import CRITERIA
 from optfair.constraints.events import ALL
 
 MIN_CELL = 10  # people: of fewer, a page shows no number
-DIGITS = 6  # of a number in a document: more than any number of people can tell
+DIGITS = 5  # of a number in a document: a thousandth of a percentage point
 CRITERION_WORDS = {
     "dp": "the share of people who get each answer",
     "eop": "among the people of each true class, the share who are recognised",
@@ -83,6 +83,16 @@ def tolerance_text(tolerance: Any) -> str:
         return "its own tolerance"
     points = f"{100 * tolerance:.4g}"
     return f"{points} percentage point{'' if points == '1' else 's'}"
+
+
+def request_text(constraints: Sequence[AnyConstraint]) -> str:
+    """Name constraints in a few words, as in the title of a report."""
+    return ", ".join(
+        f"{constraint.criterion} within {constraint.tolerance} of {constraint.reference}"
+        if isinstance(constraint, Constraint)
+        else type(constraint).__name__
+        for constraint in constraints
+    )
 
 
 def constraint_sentence(constraint: AnyConstraint) -> str:
