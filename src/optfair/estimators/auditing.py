@@ -93,12 +93,12 @@ def audit(
         names = list(counts["answers"].classes)
         if list(earlier.classes) != names:  # an answer that only one of them gives
             names = sorted({*names, *earlier.classes})
-        counts = {"before": count(before, names), "after": count(prediction, names)}
-        index = counts["after"].classes
+        counts = {"previous answers": count(before, names), "answers": count(prediction, names)}
+        index = counts["answers"].classes
         answers = [read_prediction(values, index, fixed=True) for values in (before, prediction)]
-        codes = [code if probabilities is None else probabilities for code, probabilities, _ in answers]
-        group, _ = encode_groups(sensitive_features, len(codes[0]), missing=missing)
-        changes = answer_changes(group, *codes, len(counts["after"].groups), len(index))
+        earlier_codes, codes = (code if probabilities is None else probabilities for code, probabilities, _ in answers)
+        group, _ = encode_groups(sensitive_features, len(codes), missing=missing)
+        changes = answer_changes(group, earlier_codes, codes, len(counts["answers"].groups), len(index))
     return report_counts(counts, constraints, changes=changes)
 
 

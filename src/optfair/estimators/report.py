@@ -103,6 +103,8 @@ class Report:
         People of each group by their answer before and after.
     date : str
         Day of the report.
+    level : float
+        Confidence of its intervals.
 
     Examples
     --------
@@ -129,6 +131,7 @@ class Report:
     predictions: Mapping[str, ConfusionCounts] = field(default_factory=dict)
     changes: np.ndarray | None = None
     date: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).date().isoformat())
+    level: float = REPORT_LEVEL
 
     @cached_property
     def _document(self) -> tuple[dict[str, Any], Verdict | None, list[Finding]]:
@@ -147,6 +150,7 @@ class Report:
             promise=self.promise,
             fitted=self.seconds is not None,
             disagreement=self._disagreement_text().removeprefix("NOTE: "),
+            level=self.level,
         )
         return make_document(facts)
 
@@ -394,11 +398,14 @@ def make_report(
     rule: Reportable | None,
     constraints: Sequence[AnyConstraint],
     predictions: dict[str, ConfusionCounts],
+    *,
+    level: float = REPORT_LEVEL,
+    random_state: Any = 0,
     **facts: Any,
 ) -> Report:
     """Measure rules on labelled rows and report on the last of them, the fair rule.
 
-    predictions : of each rule to compare, by its name, counted. facts : n_people, seconds, n_base_fits, changes.
+    predictions : of each rule to compare, by its name, counted. level, random_state : of the intervals. facts : n_people, seconds, n_base_fits, changes.
     """
     metrics: list[RuleMetrics] = []
     table, small = None, NO_CELLS
@@ -409,16 +416,16 @@ def make_report(
             rows = gap_rows(counts, gaps)
             if not metrics:  # the same cells are empty for every rule: warn once
                 warn_empty(rows.dropped)
-            interval = simultaneous_interval(counts, rows)
+            interval = simultaneous_interval(counts, rows, level, random_state=random_state)
         metrics.append(RuleMetrics(name, accuracy(counts.tensor) if counts.labelled else np.nan, interval))
     if metrics:
-        table, dropped = measure_constraints(counts, list(constraints))
+        table, dropped = measure_constraints(counts, list(constraints), level, random_state=random_state)
         small = small_cells(counts, gaps)
-    facts |= {"request": tuple(constraints), "predictions": predictions}
+    facts |= {"request": tuple(constraints), "predictions": predictions, "level": float(level)}
     facts["answers"] = class_answers({name: counts for name, counts in predictions.items() if counts.labelled})
     facts["promise"] = getattr(rule, "promise", None)
     if metrics and "seconds" not in facts and not dropped:
-        facts["promise"] = held_out_promise(counts, constraints, REPORT_LEVEL, "")
+        facts["promise"] = held_out_promise(counts, constraints, level, "")
     return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
 
 

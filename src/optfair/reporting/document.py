@@ -19,7 +19,7 @@ from optfair.constraints.rows import accuracy
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.intervals import ViolationInterval
 from optfair.reporting.findings import Finding, finding_document, list_findings
-from optfair.reporting.rates import LEVEL, constraint_events, quality_table, rate_view
+from optfair.reporting.rates import constraint_events, quality_table, rate_view
 from optfair.reporting.verdict import BEYOND, UNKNOWN, WITHIN, JudgedRows, Verdict, judge_rows, verdict_of
 from optfair.reporting.wording import (
     MIN_CELL,
@@ -36,10 +36,10 @@ from optfair.rule.determinism import Determinism
 from optfair.rule.promise import Promise
 
 FORMAT, VERSION = "optfair report", 1
-MAX_GAPS = 60  # comparisons in a document, the worst first: many groups in pairs have thousands
+MAX_GAPS = 40  # comparisons in a document, the worst first: many groups in pairs have thousands
 MAX_RATES = 600  # rates by group in a document; of more questions those are left out that leave the most room
 UNITS = {
-    "rate": "share of people, from 0 to 1, with the ends low and high of its 95 % interval",
+    "rate": "share of people, from 0 to 1, with the ends low and high of its interval at `level`",
     "gap": "difference of two rates, from -1 to 1",
     "price": "accuracy gained per unit of tolerance",
     "people": f"number of people; fewer than {MIN_CELL} are written as '< {MIN_CELL}' and have no other numbers",
@@ -69,6 +69,7 @@ class Facts:
     promise: Promise | None
     fitted: bool
     disagreement: str
+    level: float
 
 
 def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Finding]]:
@@ -86,7 +87,7 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         "units": UNITS,
         "n_people": 0 if last is None else headcount(last.n_people.sum()),
         "min_cell": MIN_CELL,
-        "level": LEVEL,
+        "level": facts.level,
         "fitted_on": facts.fitted,
         "labelled": last is None or last.labelled,
         "rules": {role: names[0 if role == "before" else -1] for role in rules},
@@ -111,26 +112,25 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         "determinism": None if facts.determinism is None else _numbers(asdict(facts.determinism)),
         "promise": _promise(facts.promise),
     }
-    verdict, dropped = None, ()
+    verdict: Verdict | None = None
+    dropped: tuple[str, ...] = ()
     if last is not None and facts.table is not None:
-        fitted_promise = facts.promise if facts.fitted else None
-        judged = judge_rows(last, list(facts.constraints), facts.table, LEVEL, fitted_promise)
-        if facts.fitted and facts.promise is None:
-            state = judged.table["state"].replace(WITHIN, UNKNOWN)
-            judged = JudgedRows(judged.rows, judged.table.assign(state=state), judged.dropped)
-        verdict, dropped = verdict_of(judged, LEVEL, facts.fitted), judged.dropped
+        judged = judge_rows(last, list(facts.constraints), facts.table, facts.level, facts.promise, facts.fitted)
+        verdict, dropped = verdict_of(judged, facts.level, facts.fitted), judged.dropped
         document["verdict"] = asdict(verdict)
         document["states"] = {state: int((judged.table["state"] == state).sum()) for state in document["states"]}
         document["people_needed"] = _people_needed(facts.promise)
-        document["rates"], document["rates_left_out"] = _views(facts.constraints, rules, judged)
+        document["rates"], document["rates_left_out"] = _views(facts.constraints, rules, judged, facts.level)
         document["gaps"] = _gaps(judged)
         document["answers"] = _answers(rules)
-        document["quality"] = quality_table(rules) if last.labelled else []
+        document["quality"] = quality_table(rules, facts.level) if last.labelled else []
         document["changes"] = None if facts.changes is None else _changes(facts.changes, last)
     undecided = None if facts.determinism is None else facts.determinism.undecided
-    items = list_findings(
-        document, {"dropped": dropped, "undecided": undecided, "disagreement": facts.disagreement}
-    ) if names else []
+    items = (
+        list_findings(document, {"dropped": dropped, "undecided": undecided, "disagreement": facts.disagreement})
+        if names
+        else []
+    )
     document["findings"] = [finding_document(item) for item in items]
     return document, verdict, items
 
@@ -184,7 +184,7 @@ def _performance(name: str, facts: Facts) -> dict[str, Any]:
 
 
 def _views(
-    constraints: Sequence[AnyConstraint], rules: dict[str, ConfusionCounts], judged: JudgedRows
+    constraints: Sequence[AnyConstraint], rules: dict[str, ConfusionCounts], judged: JudgedRows, level: float
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the questions, as far as there is room for them, and how many are left out."""
     counts = rules["after"]
@@ -202,7 +202,7 @@ def _views(
         left_out = 0
     views = []
     for source, constraint, given, outcome, event in questions:
-        view = {"asked": source, **rate_view(constraint, given, outcome, event, rules)}
+        view = {"asked": source, **rate_view(constraint, given, outcome, event, rules, level)}
         view["state"] = [judged.state_of(source, label, given, outcome) for label in _labels(constraint, counts)]
         views.append(view)
     return views, left_out
@@ -302,7 +302,9 @@ def _promise(promise: Promise | None) -> dict[str, Any] | None:
     subject = "every rate is within its bounds" if np.isnan(promise.bound) else f"every gap is within {tolerance}"
     size = np.maximum(promise.table["high"], -promise.table["low"]).to_numpy(dtype=float)
     bound = number(promise.bound, promise.table["people"].to_numpy()[int(np.argmax(size))])
-    basis = "not fitted on" if promise.method == "held out" else "fitted on, each judged by models that had not seen them"
+    basis = (
+        "not fitted on" if promise.method == "held out" else "fitted on, each judged by models that had not seen them"
+    )
     confidence = percent(promise.confidence, 0)
     if promise.kept:
         sentence = f"With {confidence} confidence, {subject} among new people from the same population. "

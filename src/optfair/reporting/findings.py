@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from optfair.reporting.wording import number, percent
+
 PAGE = "docs/findings.md"  # a paragraph per code, with an anchor of its name
 SEVERITIES = ("problem", "caution", "note")
 CODES = {
@@ -94,8 +96,12 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield finding("OF001", verdict["sentence"], beyond=states["beyond"], comparisons=sum(states.values()))
     if verdict["value"] == "unknown":
         needed = document["people_needed"]
-        more = "" if needed is None else (
-            f" If the true gaps are at most half of what is allowed, about {needed:,} people in each part compared would do."
+        more = (
+            ""
+            if needed is None
+            else (
+                f" If the true gaps are at most half of what is allowed, about {needed:,} people in each part compared would do."
+            )
         )
         yield finding(
             "OF002",
@@ -109,7 +115,7 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield finding(
             "OF009",
             "The largest gap could be chance: a rule that treats all groups alike would, with so few people, show "
-            f"gaps of up to {100 * last['noise_floor']:.1f} percentage points in 19 of 20 cases.",
+            f"gaps of up to {100 * last['noise_floor']:.1f} percentage points in {percent(document['level'], 0)} of cases.",
             noise_floor=last["noise_floor"],
         )
     tolerance = document["tolerance"]
@@ -142,11 +148,11 @@ def _about_people(document: Mapping[str, Any], facts: Mapping[str, Any]) -> Iter
     hidden = [group["group"] for group in document["groups"] if isinstance(group["people"], str)]
     hidden_cells = [line for line in document["quality"] if isinstance(line["people"], str)]
     if hidden or hidden_cells:
-        names = f": {', '.join(hidden[:SHOWN])}" if hidden else ""
+        rest = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
+        groups = f" Of these groups there is none at all: {', '.join(hidden[:SHOWN])}{rest}." if hidden else ""
         yield finding(
             "OF005",
-            f"Numbers about fewer than {document['min_cell']} people are not shown. {len(hidden)} whole groups are "
-            f"that small{names}.",
+            f"Numbers about fewer than {document['min_cell']} people are not shown.{groups}",
             groups=len(hidden),
         )
     if not document["labelled"]:
@@ -159,8 +165,8 @@ def _about_people(document: Mapping[str, Any], facts: Mapping[str, Any]) -> Iter
         rest = f" and {len(small) - SHOWN} more" if len(small) > SHOWN else ""
         yield finding(
             "OF012",
-            f"{len(small)} groups or parts of them are too small for the tolerance, because chance moves their rates "
-            f"by more than it: {'; '.join(cells)}{rest}.",
+            "Some groups, or people of one true class in them, are too few for the tolerance, because chance moves "
+            f"their rates by more than it: {'; '.join(cells)}{rest}.",
             cells=len(small),
         )
 
@@ -172,13 +178,14 @@ def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
         if before is not None and before >= MIN_SHARE and after < LOST * before:
             yield finding(
                 "OF006",
-                f"The answer “{name}” has nearly vanished: {before:.2%} of people got it before, {after:.2%} after.",
+                f"The answer “{name}” has nearly vanished: {percent(before, 2)} of people got it before, "
+                f"{percent(after, 2)} after.",
                 **{"class": name, "before": before, "after": after},
             )
         elif people is not None and people >= MIN_SHARE and after == 0:
             yield finding(
                 "OF007",
-                f"Nobody gets the answer “{name}”, although it is the true class of {people:.1%} of people.",
+                f"Nobody gets the answer “{name}”, although it is the true class of {percent(people)} of people.",
                 **{"class": name, "people": people},
             )
     losers = [line for line in document["quality"] if _surely_falls(line)]
@@ -189,7 +196,7 @@ def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield finding(
             "OF008",
             f"Some people are worse off: {len(losers)} rates of right answers have surely fallen, most of all {rate} "
-            f"{place}, from {worst['before'][0]:.1%} to {worst['after'][0]:.1%}.",
+            f"{place}, from {percent(worst['before'][0])} to {percent(worst['after'][0])}.",
             rates=len(losers),
             before=worst["before"][0],
             after=worst["after"][0],
@@ -208,7 +215,7 @@ def _about_estimates(document: Mapping[str, Any], facts: Mapping[str, Any]) -> I
     if facts["undecided"]:
         yield finding(
             "OF014",
-            f"{facts['undecided']:.2%} of people are near the border between two answers, and a random draw that is "
-            "fixed for each person decides which one they get.",
-            undecided=facts["undecided"],
+            f"{percent(facts['undecided'])} of people are near the border between two answers, and a random draw that "
+            "is fixed for each person decides which one they get.",
+            undecided=number(facts["undecided"]),
         )

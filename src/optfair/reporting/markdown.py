@@ -61,6 +61,11 @@ def rate_of(view: Mapping[str, Any], role: str, k: int) -> list[float | None]:
     return [view[role][name][k] for name in ("value", "low", "high")]
 
 
+def sure(document: Mapping[str, Any]) -> str:
+    """Return the level of the intervals."""
+    return percent(document["level"], 0) if round(document["level"], 2) == document["level"] else str(document["level"])
+
+
 def gap_place(line: Mapping[str, Any]) -> str:
     """Say what a comparison is about."""
     return row_place(line["group"], line["against"], line["given"], line["outcome"], str(line["criterion"]))
@@ -83,7 +88,7 @@ def _performance(document: Mapping[str, Any]) -> list[str]:
         ]
         for line in document["performance"]
     ]
-    head = ("rule", "right answers", "largest gap", "95 % interval", "by chance alone up to")
+    head = ("rule", "right answers", "largest gap", f"{sure(document)} interval", "by chance alone up to")
     return ["## In short", table(head, lines)]
 
 
@@ -115,7 +120,7 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
         ]
         for line in document["gaps"][:LONGEST]
     ]
-    head = ("comparison", "people", "difference, points", "95 % interval, all at once", "verdict")
+    head = ("comparison", "people", "difference, points", f"{sure(document)} interval, all at once", "verdict")
     return ["## Comparisons, the furthest out first", table(head, lines)]
 
 

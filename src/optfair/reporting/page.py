@@ -5,7 +5,9 @@ Every number comes from the document; here are only the places of marks, in unit
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import html
 import io
 import json
@@ -18,13 +20,14 @@ from urllib.parse import quote
 import numpy as np
 
 from optfair.errors import need_extra
-from optfair.reporting.markdown import STATES, gap_place, rate_of
+from optfair.reporting.markdown import STATES, gap_place, rate_of, sure
 from optfair.reporting.wording import percent, points
 
 CALLER = "Report.html"
 WIDTH = 300  # of a drawing
 EDGE = 8  # kept free at its sides
 LONGEST = 15  # lines of the table of comparisons
+LARGEST_JSON = 40_000  # characters of the document in the page as they are; a page stays below 300 kB
 FRAME_HEIGHT = 720  # of the page inside a notebook, in pixels
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)  # between ticks
 TICKS = 6  # at most
@@ -41,7 +44,8 @@ def page_html(document: Mapping[str, Any]) -> str:
             charts=[_chart(index, document) for index in range(len(document["asked"]))],
             quality=_quality(document),
             gaps=document["gaps"][:LONGEST],
-            json_url=_data_url("application/json", json.dumps(document, ensure_ascii=False, separators=(",", ":"))),
+            ends=["least", "most"] if _is_within(document) else ["low", "high"],
+            json_file=_json_file(json.dumps(document, ensure_ascii=False, separators=(",", ":"))),
             csv_url=_data_url("text/csv", csv_text(document)),
         )
     )
@@ -59,6 +63,11 @@ def notebook_html(document: Mapping[str, Any], text: str) -> str:
     )
 
 
+def _is_within(document: Mapping[str, Any]) -> bool:
+    """Tell whether limits of single comparisons decide that all of them are within."""
+    return document["verdict"] is not None and document["verdict"]["value"] == "within" and not document["fitted_on"]
+
+
 @cache
 def _environment() -> Any:
     jinja2 = need_extra("jinja2", CALLER)
@@ -70,7 +79,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "interval": _interval}
-    environment.globals |= {"states": STATES, "gap_place": gap_place}
+    environment.globals |= {"states": STATES, "gap_place": gap_place, "level_text": sure}
     return environment
 
 
@@ -194,6 +203,8 @@ def csv_text(document: Mapping[str, Any]) -> str:
             row = ["answer", view["given"], view["outcome"], group, view["people"][k], *rates]
             writer.writerow([_safe_cell(cell) for cell in row])
     for line in document["quality"]:
+        if (line["class"], line["class"], line["group"]) in seen:
+            continue
         rates = [number for role in document["rules"] for number in line[role]]
         row = [line["rate"], line["class"], line["class"], line["group"], line["people"], *rates]
         writer.writerow([_safe_cell(cell) for cell in row])
@@ -205,9 +216,16 @@ def _safe_cell(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
+def _json_file(text: str) -> dict[str, Any]:
+    """Return name and data: URL of the document, packed where it is large; a browser with JavaScript unpacks it."""
+    if len(text) <= LARGEST_JSON:
+        return {"name": "report.json", "url": _data_url("application/json", text)}
+    packed = base64.b64encode(gzip.compress(text.encode("utf-8"), mtime=0)).decode("ascii")
+    return {"name": "report.json.gz", "url": f"data:application/gzip;base64,{packed}"}
+
+
 def _data_url(kind: str, text: str) -> Any:
     """Return a data: URL for an attribute in single quotes: every character that could end it is written as %XX."""
     address = f"data:{kind};charset=utf-8,{quote(text, safe=URL_CHARACTERS)}"
     assert not set(address) & set("'<>&#\n"), "quote leaves only what is safe"
     return need_extra("jinja2.utils", CALLER).markupsafe.Markup(address)
-

@@ -19,7 +19,6 @@ from optfair.reporting.wording import MIN_CELL, attribute_names, headcount, name
 
 RATE_CRITERIA = {"recall": "eop", "selection": "dp", "accuracy": "oae"}
 EVERYBODY = "everybody"
-LEVEL = 0.95  # of the interval of a single rate
 
 
 class RateValues(NamedTuple):
@@ -50,7 +49,12 @@ def rate_values(counts: ConfusionCounts, groups: Sequence[GroupSet], event: Even
 
 
 def rate_view(
-    constraint: AnyConstraint, given: Hashable, outcome: Hashable, event: Event, rules: dict[str, ConfusionCounts]
+    constraint: AnyConstraint,
+    given: Hashable,
+    outcome: Hashable,
+    event: Event,
+    rules: dict[str, ConfusionCounts],
+    level: float,
 ) -> dict[str, Any]:
     """Return one question with its answers: rates of every group and of everybody, by each rule of {role: counts}."""
     counts = next(iter(rules.values()))
@@ -62,7 +66,7 @@ def rate_view(
     document: dict[str, Any] = {"question": rate_question(*texts), "given": texts[0], "outcome": texts[1]}
     document["groups"] = [name_text(group.label, names) for group in groups]
     for role, rule in rules.items():
-        rates = rate_values(rule, [*groups, everyone], event, LEVEL)
+        rates = rate_values(rule, [*groups, everyone], event, level)
         people = rates.people[:-1]
         document["people"] = [headcount(n) for n in people]
         document[role] = {
@@ -110,7 +114,7 @@ def constraint_events(constraint: AnyConstraint, counts: ConfusionCounts) -> Ite
         yield given, outcome, parts[0][1]
 
 
-def quality_table(rules: dict[str, ConfusionCounts]) -> list[dict[str, Any]]:
+def quality_table(rules: dict[str, ConfusionCounts], level: float) -> list[dict[str, Any]]:
     """Return the accuracy of each group and its recall of each class, by each rule of {role: counts}."""
     counts = next(iter(rules.values()))
     m = len(counts.classes)
@@ -120,7 +124,7 @@ def quality_table(rules: dict[str, ConfusionCounts]) -> list[dict[str, Any]]:
     events += [(name_text(name), Event((i,), ((i, i),))) for i, name in enumerate(counts.classes.tolist())]
     names, lines = attribute_names(counts.groups), []
     for position, (label, event) in enumerate(events):
-        rates = {role: rate_values(rule, groups, event, LEVEL) for role, rule in rules.items()}
+        rates = {role: rate_values(rule, groups, event, level) for role, rule in rules.items()}
         for k, group in enumerate(groups):
             people = next(iter(rates.values())).people[k]
             line: dict[str, Any] = {"group": name_text(group.label, names), "people": headcount(people)}

@@ -2,7 +2,8 @@
 
 Beyond, where the simultaneous interval of some row is outside its bounds: a wrong one has probability 1 − level in all.
 Within, where the one-sided limits of every row are inside (intersection–union, `metrics.bounds`): these hold for people
-whom the rule was not fitted on. For those fitted on, a promise that was made in fitting takes their place.
+whom the rule was not fitted on. For those fitted on, a promise that was made in fitting takes their place. Unless all
+rows are, a single one is called within where its simultaneous interval is inside.
 """
 
 from __future__ import annotations
@@ -86,19 +87,28 @@ def _equal(column: pd.Series, value: Any) -> np.ndarray:
 
 
 def judge_rows(
-    counts: ConfusionCounts, constraints: list[Any], table: pd.DataFrame, level: float, promise: Promise | None
+    counts: ConfusionCounts,
+    constraints: list[Any],
+    table: pd.DataFrame,
+    level: float,
+    promise: Promise | None,
+    fitted: bool,
 ) -> JudgedRows:
     """Return the state of every row of a table of constraints.
 
-    promise : of the people fitted on, whom limits of single rows would flatter; None for others.
+    fitted : whether the people are those fitted on, whom limits of single rows would flatter: then promise decides.
     """
     compiled = compile_rows(constraints, counts.groups, counts.classes, counts.prior)
     rows = as_rates(compiled)
     least, most = row_limits(counts, compiled, level)
-    inside = (least >= rows.lower) & (most <= rows.upper)
-    if promise is not None:
-        inside = np.full(len(inside), promise.kept and promise.method == "fitted")
-    outside = (table["low"].to_numpy() > rows.upper) | (table["high"].to_numpy() < rows.lower)
+    low, high = table["low"].to_numpy(), table["high"].to_numpy()
+    if fitted:
+        inside = np.full(len(rows), promise is not None and promise.kept)
+    elif ((least >= rows.lower) & (most <= rows.upper)).all():
+        inside = np.ones(len(rows), dtype=bool)
+    else:
+        inside = (low >= rows.lower) & (high <= rows.upper)
+    outside = (low > rows.upper) | (high < rows.lower)
     state = np.where(outside, BEYOND, np.where(inside, WITHIN, UNKNOWN))
     return JudgedRows(rows, table.assign(least=least, most=most, state=state), compiled.dropped)
 

@@ -70,7 +70,10 @@ def points(value: float | None, digits: int = 1) -> str:
     >>> points(-0.031)
     '−3.1'
     """
-    return "–" if value is None else f"{100 * value:+.{digits}f}".replace("-", "−")
+    if value is None:
+        return "–"
+    rounded = round(100 * value, digits) + 0.0
+    return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{rounded:.{digits}f}"
 
 
 def tolerance_text(tolerance: Any) -> str:
@@ -81,8 +84,8 @@ def tolerance_text(tolerance: Any) -> str:
     """
     if isinstance(tolerance, dict):
         return "its own tolerance"
-    points = f"{100 * tolerance:.4g}"
-    return f"{points} percentage point{'' if points == '1' else 's'}"
+    text = f"{100 * tolerance:.4g}"
+    return f"{text} percentage point{'' if text == '1' else 's'}"
 
 
 def request_text(constraints: Sequence[AnyConstraint]) -> str:
