@@ -37,7 +37,7 @@ from optfair.rule.promise import Promise
 
 FORMAT, VERSION = "optfair report", 1
 MAX_GAPS = 40  # comparisons in a document, the worst first: many groups in pairs have thousands
-MAX_RATES = 600  # rates by group in a document; of more questions those are left out that leave the most room
+MAX_RATES = 510  # rates by group in a document; of more questions those are left out that leave the most room
 UNITS = {
     "rate": "share of people, from 0 to 1, with the ends low and high of its interval at `level`",
     "gap": "difference of two rates, from -1 to 1",
