@@ -213,7 +213,7 @@ def test_attributes_by_themselves():
 
 
 def test_answers_that_only_one_of_two_rules_gives():
-    group, y, before, after = people()
+    group, _, before, after = people()
     after = np.where(after == "high", "mid", after)
     report = audit(None, after, before=before, sensitive_features=group, tolerance=0.1)
     assert report.to_dict()["classes"] == sorted(CLASSES)

@@ -1,1 +1,1 @@
-"""Tell people who were not there what was measured: one document of numbers, its verdict, its findings and its pages."""
+"""Tell people who were not there what was measured: one document of numbers, a verdict, findings, and pages."""

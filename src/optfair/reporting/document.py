@@ -115,13 +115,13 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
     verdict: Verdict | None = None
     dropped: tuple[str, ...] = ()
     if last is not None and facts.table is not None:
-        judged = judge_rows(last, list(facts.constraints), facts.table, facts.level, facts.promise, facts.fitted)
-        verdict, dropped = verdict_of(judged, facts.level, facts.fitted), judged.dropped
+        verdicts = judge_rows(last, list(facts.constraints), facts.table, facts.level, facts.promise, facts.fitted)
+        verdict, dropped = verdict_of(verdicts, facts.level, facts.fitted), verdicts.dropped
         document["verdict"] = asdict(verdict)
-        document["states"] = {state: int((judged.table["state"] == state).sum()) for state in document["states"]}
+        document["states"] = {state: int((verdicts.table["state"] == state).sum()) for state in document["states"]}
         document["people_needed"] = _people_needed(facts.promise)
-        document["rates"], document["rates_left_out"] = _views(facts.constraints, rules, judged, facts.level)
-        document["gaps"] = _gaps(judged)
+        document["rates"], document["rates_left_out"] = _views(facts.constraints, rules, verdicts, facts.level)
+        document["gaps"] = _gaps(verdicts)
         document["answers"] = _answers(rules)
         document["quality"] = quality_table(rules, facts.level) if last.labelled else []
         document["changes"] = None if facts.changes is None else _changes(facts.changes, last)
@@ -184,7 +184,7 @@ def _performance(name: str, facts: Facts) -> dict[str, Any]:
 
 
 def _views(
-    constraints: Sequence[AnyConstraint], rules: dict[str, ConfusionCounts], judged: JudgedRows, level: float
+    constraints: Sequence[AnyConstraint], rules: dict[str, ConfusionCounts], verdicts: JudgedRows, level: float
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the questions, as far as there is room for them, and how many are left out."""
     counts = rules["after"]
@@ -195,7 +195,7 @@ def _views(
     ]
     room = max(MAX_RATES // max(len(counts.groups), 1), 1)
     if len(questions) > room:
-        rooms = [judged.room_of(source, given, outcome) for source, _, given, outcome, _ in questions]
+        rooms = [verdicts.room_of(source, given, outcome) for source, _, given, outcome, _ in questions]
         questions = [questions[k] for k in sorted(np.argsort(rooms, kind="stable")[:room])]
         left_out = len(rooms) - room
     else:
@@ -203,7 +203,7 @@ def _views(
     views = []
     for source, constraint, given, outcome, event in questions:
         view = {"asked": source, **rate_view(constraint, given, outcome, event, rules, level)}
-        view["state"] = [judged.state_of(source, label, given, outcome) for label in _labels(constraint, counts)]
+        view["state"] = [verdicts.state_of(source, label, given, outcome) for label in _labels(constraint, counts)]
         views.append(view)
     return views, left_out
 
@@ -213,9 +213,9 @@ def _labels(constraint: AnyConstraint, counts: ConfusionCounts) -> list[Any]:
     return [group.label for family in group_families(counts.groups, attributes) for group in family]
 
 
-def _gaps(judged: JudgedRows) -> list[dict[str, Any]]:
+def _gaps(verdicts: JudgedRows) -> list[dict[str, Any]]:
     """Return the comparisons, those first that are furthest outside or nearest to their bounds."""
-    table = judged.table
+    table = verdicts.table
     distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
     lines = []
     for row in table.assign(distance=distance).sort_values("distance", ascending=False).head(MAX_GAPS).itertuples():
@@ -303,7 +303,7 @@ def _promise(promise: Promise | None) -> dict[str, Any] | None:
     size = np.maximum(promise.table["high"], -promise.table["low"]).to_numpy(dtype=float)
     bound = number(promise.bound, promise.table["people"].to_numpy()[int(np.argmax(size))])
     basis = (
-        "not fitted on" if promise.method == "held out" else "fitted on, each judged by models that had not seen them"
+        "not fitted on" if promise.method == "held out" else "fitted on, each verdicts by models that had not seen them"
     )
     confidence = percent(promise.confidence, 0)
     if promise.kept:
@@ -327,9 +327,9 @@ def _people_needed(promise: Promise | None) -> int | None:
     """Return how many people the row that needs most would need, so that half of the tolerance is left to the rule."""
     if promise is None or promise.kept:
         return None
-    needed = promise.table["people_needed"].to_numpy(dtype=float)
-    needed = needed[np.isfinite(needed)]
-    return int(needed.max()) if len(needed) else None
+    people = promise.table["people_needed"].to_numpy(dtype=float)
+    people = people[np.isfinite(people)]
+    return int(people.max()) if len(people) else None
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float | None]:

@@ -53,7 +53,7 @@ class Finding:
     >>> from optfair import audit
     >>> report = audit([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70, tolerance=0.1)
     >>> [finding.code for finding in report.findings]
-    ['OF002', 'OF009', 'OF010', 'OF012']
+    ['OF002', 'OF010', 'OF012', 'OF009']
     """
 
     code: str
@@ -95,27 +95,29 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
     if verdict["value"] == "beyond":
         yield finding("OF001", verdict["sentence"], beyond=states["beyond"], comparisons=sum(states.values()))
     if verdict["value"] == "unknown":
-        needed = document["people_needed"]
-        more = (
+        people = document["people_needed"]
+        advice = (
             ""
-            if needed is None
+            if people is None
             else (
-                f" If the true gaps are at most half of what is allowed, about {needed:,} people in each part compared would do."
+                f" If the true gaps are at most half of what is allowed, about {people:,} people in each part "
+                "compared would do."
             )
         )
         yield finding(
             "OF002",
             f"{states['unknown']:,} of {sum(states.values()):,} comparisons are neither surely within what is allowed "
-            f"nor surely beyond it.{more}",
+            f"nor surely beyond it.{advice}",
             unknown=states["unknown"],
-            people_needed=needed,
+            people_needed=people,
         )
     last = document["performance"][-1]
     if last["noise_floor"] is not None and last["lower"] == 0:
         yield finding(
             "OF009",
             "The largest gap could be chance: a rule that treats all groups alike would, with so few people, show "
-            f"gaps of up to {100 * last['noise_floor']:.1f} percentage points in {percent(document['level'], 0)} of cases.",
+            f"gaps of up to {100 * last['noise_floor']:.1f} percentage points in "
+            f"{percent(document['level'], 0)} of cases.",
             noise_floor=last["noise_floor"],
         )
     tolerance = document["tolerance"]

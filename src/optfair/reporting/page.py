@@ -192,18 +192,18 @@ def csv_text(document: Mapping[str, Any]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     numbers = [f"{role}{name}" for role in document["rules"] for name in ("", "_low", "_high")]
     writer.writerow(["rate", "true_class", "answer", "group", "people", *numbers])
-    seen = set()
+    keys = set()
     for view in document["rates"]:
         for k, group in enumerate(view["groups"]):
             key = view["given"], view["outcome"], group
-            if key in seen:  # by another constraint
+            if key in keys:  # by another constraint
                 continue
-            seen.add(key)
+            keys.add(key)
             rates = [number for role in document["rules"] for number in rate_of(view, role, k)]
             row = ["answer", view["given"], view["outcome"], group, view["people"][k], *rates]
             writer.writerow([_safe_cell(cell) for cell in row])
     for line in document["quality"]:
-        if (line["class"], line["class"], line["group"]) in seen:
+        if (line["class"], line["class"], line["group"]) in keys:
             continue
         rates = [number for role in document["rules"] for number in line[role]]
         row = [line["rate"], line["class"], line["class"], line["group"], line["people"], *rates]

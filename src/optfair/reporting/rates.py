@@ -60,13 +60,13 @@ def rate_view(
     counts = next(iter(rules.values()))
     attributes = getattr(constraint, "attributes", "intersections")
     groups = [group for family in group_families(counts.groups, attributes) for group in family]
-    everyone = GroupSet(EVERYBODY, tuple(range(len(counts.groups))))
+    population = GroupSet(EVERYBODY, tuple(range(len(counts.groups))))
     names = attribute_names(counts.groups)
     texts = [None if name is None else name_text(name) for name in (given, outcome)]
     document: dict[str, Any] = {"question": rate_question(*texts), "given": texts[0], "outcome": texts[1]}
     document["groups"] = [name_text(group.label, names) for group in groups]
     for role, rule in rules.items():
-        rates = rate_values(rule, [*groups, everyone], event, level)
+        rates = rate_values(rule, [*groups, population], event, level)
         people = rates.people[:-1]
         document["people"] = [headcount(n) for n in people]
         document[role] = {

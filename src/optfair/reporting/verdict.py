@@ -113,34 +113,34 @@ def judge_rows(
     return JudgedRows(rows, table.assign(least=least, most=most, state=state), compiled.dropped)
 
 
-def worst_row(judged: JudgedRows) -> pd.Series:
+def worst_row(verdicts: JudgedRows) -> pd.Series:
     """Return the row that is surely furthest outside its bounds, or comes nearest to that."""
-    table = judged.table
+    table = verdicts.table
     return table.iloc[int(np.argmax(np.maximum(table["low"] - table["upper"], table["lower"] - table["high"])))]
 
 
-def verdict_of(judged: JudgedRows, level: float, fitted: bool) -> Verdict:
+def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
     """Return the verdict over all rows, with the sentence that says what it rests on."""
-    table, K = judged.table, len(judged.table)
+    table, K = verdicts.table, len(verdicts.table)
     sure = f"with {percent(level, 0)} confidence"
-    gaps = [constraint for constraint in judged.rows.constraints if isinstance(constraint, Constraint)]
+    gaps = [constraint for constraint in verdicts.rows.constraints if isinstance(constraint, Constraint)]
     kinds = {tolerance_text(constraint.tolerance) for constraint in gaps}
-    is_one = len(kinds) == 1 and len(gaps) == len(judged.rows.constraints)
+    is_one = len(kinds) == 1 and len(gaps) == len(verdicts.rows.constraints)
     bound = f"every gap between groups is within {kinds.pop()}" if is_one else "every rate is within its bounds"
     beyond = int((table["state"] == BEYOND).sum())
-    scope = " that can be measured" if judged.dropped else ""
+    scope = " that can be measured" if verdicts.dropped else ""
     bound = bound.replace("every gap", f"every gap{scope}").replace("every rate", f"every rate{scope}")
     if beyond:
-        worst = worst_row(judged)
+        worst = worst_row(verdicts)
         what = f"{beyond} of {K} comparisons exceed{'s' * (beyond == 1)} what is allowed"
         sentence = f"{sure}, {what}; the clearest: {row_sentence(worst)}"
         return Verdict(BEYOND, LIGHTS[BEYOND], _capital(sentence))
     if (table["state"] == WITHIN).all():
-        most = _largest_possible(judged) if not fitted else None
+        most = _largest_possible(verdicts) if not fitted else None
         reach = "" if most is None else f"; the largest is at most {points(most).lstrip('+')} percentage points"
-        basis = "by the promise made in fitting" if fitted else "judged by people the rule was not fitted on"
+        basis = "by the promise made in fitting" if fitted else "verdicts by people the rule was not fitted on"
         return Verdict(WITHIN, LIGHTS[WITHIN], _capital(f"{sure}, {bound}{reach} ({basis})."))
-    most = _largest_possible(judged)
+    most = _largest_possible(verdicts)
     reach = "" if most is None else f"; the largest may be up to {points(most).lstrip('+')} percentage points"
     sentence = f"There are too few people to tell {sure} whether {bound}{reach}."
     if fitted:
@@ -151,11 +151,11 @@ def verdict_of(judged: JudgedRows, level: float, fitted: bool) -> Verdict:
     return Verdict(UNKNOWN, LIGHTS[UNKNOWN], sentence)
 
 
-def _largest_possible(judged: JudgedRows) -> float | None:
+def _largest_possible(verdicts: JudgedRows) -> float | None:
     """Return the bound of the largest gap; None without gaps, or where it is about too few people."""
-    if not judged.rows.is_gap.any():
+    if not verdicts.rows.is_gap.any():
         return None
-    table = judged.table[judged.rows.is_gap]
+    table = verdicts.table[verdicts.rows.is_gap]
     size = np.maximum(table["most"], -table["least"]).to_numpy()
     k = int(np.argmax(size))
     return number(size[k], table["n"].to_numpy()[k])

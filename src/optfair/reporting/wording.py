@@ -126,5 +126,5 @@ def rate_question(given: str | None, outcome: str | None) -> str:
     >>> rate_question("low", "high")
     'Among people whose true class is “low”: the share who get the answer “high”'
     """
-    who = "Among all people" if given is None else f"Among people whose true class is “{given}”"
-    return f"{who}: the share {'whose answer is right' if outcome is None else f'who get the answer “{outcome}”'}"
+    people = "Among all people" if given is None else f"Among people whose true class is “{given}”"
+    return f"{people}: the share {'whose answer is right' if outcome is None else f'who get the answer “{outcome}”'}"
