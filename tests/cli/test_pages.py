@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.helpers import FIT
 
-AUDIT = ["--label", "y", "--prediction", "prediction", "--group", "sex"]
+AUDIT = ["--label", "truth", "--prediction", "answer", "--group", "race"]
 VERDICTS = {"PASS": "within", "FAIL": "beyond", "UNDECIDED": "unknown"}
 
 

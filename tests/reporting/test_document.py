@@ -115,6 +115,7 @@ def numbers_in(value):
 
 def test_no_number_about_fewer_than_ten_people():
     """A group of nine, whose rates no other group has, appears nowhere; one of ten does."""
+    pytest.importorskip("jinja2", reason="the page is made with jinja2")
     for n_few, hidden in ((9, True), (10, False)):
         group = np.array(["few"] * n_few + ["A", "B"] * 300)
         answer = np.array((["yes"] * 7 + ["no"] * (n_few - 7)) + ["yes", "no"] * 300)
@@ -188,6 +189,17 @@ def test_every_kind_of_request_has_its_pages(criterion):
     assert report.verdict.value in ("within", "beyond", "unknown")
     for text in (report.html(), report.markdown(), report.json()):
         assert "nan" not in text.lower().replace("finance", "")
+
+
+def test_ratios_are_ratios():
+    """Check the ratio of two selection rates against counting, and that it is what is said."""
+    group = np.repeat(GROUPS, 1000)
+    answer = np.where(np.arange(3000) % 10 < np.repeat([2, 5, 5], 1000), "yes", "no")
+    report = audit(None, answer, sensitive_features=group, criterion=Ratio("dp", 0.8, outcomes=["yes"]))
+    line = report.to_dict()["gaps"][0]
+    assert (line["group"], line["ratio"], line["minimum"], line["state"]) == ("A", pytest.approx(0.4), 0.8, "beyond")
+    assert "40.0 % of that rate, where at least 80.0 % is asked for" in report.verdict.sentence
+    assert "percentage points" not in report.verdict.sentence
 
 
 def test_parity_needs_no_labels_and_others_say_so():

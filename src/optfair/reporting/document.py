@@ -13,14 +13,14 @@ import scipy
 import sklearn
 
 import optfair
-from optfair.constraints import AnyConstraint, Constraint
+from optfair.constraints import AnyConstraint, Constraint, Ratio
 from optfair.constraints.events import group_families
 from optfair.constraints.rows import accuracy
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.intervals import ViolationInterval
 from optfair.reporting.findings import Finding, finding_document, list_findings
 from optfair.reporting.rates import constraint_events, quality_table, rate_view
-from optfair.reporting.verdict import BEYOND, UNKNOWN, WITHIN, JudgedRows, Verdict, judge_rows, verdict_of
+from optfair.reporting.verdict import BEYOND, UNKNOWN, WITHIN, JudgedRows, Verdict, judge_rows, row_kind, verdict_of
 from optfair.reporting.wording import (
     MIN_CELL,
     attribute_names,
@@ -40,7 +40,7 @@ MAX_GAPS = 40  # comparisons in a document, the worst first: many groups in pair
 MAX_RATES = 510  # rates by group in a document; of more questions those are left out that leave the most room
 UNITS = {
     "rate": "share of people, from 0 to 1, with the ends low and high of its interval at `level`",
-    "gap": "difference of two rates, from -1 to 1",
+    "gap": "difference of two rates, from -1 to 1; of kind 'ratio' the rate less the minimum of the other's",
     "price": "accuracy gained per unit of tolerance",
     "people": f"number of people; fewer than {MIN_CELL} are written as '< {MIN_CELL}' and have no other numbers",
 }
@@ -215,15 +215,18 @@ def _labels(constraint: AnyConstraint, counts: ConfusionCounts) -> list[Any]:
 
 def _gaps(verdicts: JudgedRows) -> list[dict[str, Any]]:
     """Return the comparisons, those first that are furthest outside or nearest to their bounds."""
-    table = verdicts.table
+    table = verdicts.table.assign(source=verdicts.rows.source)
     distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
     lines = []
     for row in table.assign(distance=distance).sort_values("distance", ascending=False).head(MAX_GAPS).itertuples():
+        constraint = verdicts.rows.constraints[row.source]
         texts = {name: getattr(row, name) for name in ("criterion", "group", "against", "given", "outcome")}
         line: dict[str, Any] = {name: None if text is None else name_text(text) for name, text in texts.items()}
-        line |= {"people": headcount(row.n), "state": row.state}
+        line |= {"kind": row_kind(constraint), "people": headcount(row.n), "state": row.state}
         line |= {"allowed": [number(row.lower), number(row.upper)]}
         line |= {name: number(getattr(row, name), row.n) for name in ("value", "low", "high", "least", "most")}
+        if isinstance(constraint, Ratio):
+            line |= {"ratio": number(row.ratio, row.n), "minimum": constraint.minimum}
         lines.append(line)
     return lines
 

@@ -93,7 +93,12 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
         return
     states = document["states"]
     if verdict["value"] == "beyond":
-        yield finding("OF001", verdict["sentence"], beyond=states["beyond"], comparisons=sum(states.values()))
+        yield finding(
+            "OF001",
+            f"{states['beyond']:,} of {sum(states.values()):,} comparisons are surely beyond what is allowed.",
+            beyond=states["beyond"],
+            comparisons=sum(states.values()),
+        )
     if verdict["value"] == "unknown":
         people = document["people_needed"]
         advice = (

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from optfair.reporting.verdict import row_place
 from optfair.reporting.wording import percent, points
 
 STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
@@ -67,8 +66,26 @@ def sure(document: Mapping[str, Any]) -> str:
 
 
 def gap_place(line: Mapping[str, Any]) -> str:
-    """Say what a comparison is about."""
-    return row_place(line["group"], line["against"], line["given"], line["outcome"], str(line["criterion"]))
+    """Say what a comparison is about, in a line of a table."""
+    against = "" if line["against"] in (None, "overall") else f" against {line['against']}"
+    parts = [] if line["group"] is None else [f"{line['group']}{against}"]
+    parts += [] if line["given"] is None else [f"true class “{line['given']}”"]
+    parts += [] if line["outcome"] is None else [f"answer “{line['outcome']}”"]
+    parts += ["everybody's rate"] if line["kind"] == "rate" and line["group"] == "overall" else []
+    return ", ".join(parts) if parts else str(line["criterion"])
+
+
+def gap_cells(line: Mapping[str, Any], ends: Sequence[str] = ("low", "high")) -> tuple[str, str, str]:
+    """Return what was measured, its interval and what is allowed, in the unit of its kind."""
+    low, high = line["allowed"]
+    if line["kind"] == "ratio":
+        return percent(line["ratio"]), "", f"at least {percent(line['minimum'])}"
+    text = points if line["kind"] == "gap" else percent
+    bounds = f"{text(low)} to {text(high)}"
+    if low is None or high is None:
+        bounds = f"at least {text(low)}" if high is None else f"at most {text(high)}"
+    interval = "–" if line["value"] is None else f"{text(line[ends[0]])} to {text(line[ends[1]])}"
+    return text(line["value"]), interval, bounds
 
 
 def _version(document: Mapping[str, Any]) -> str:
@@ -114,13 +131,12 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
         [
             gap_place(line),
             line["people"],
-            points(line["value"]),
-            f"{points(line['low'])} to {points(line['high'])}",
+            *gap_cells(line),
             STATES[line["state"]],
         ]
         for line in document["gaps"][:LONGEST]
     ]
-    head = ("comparison", "people", "difference, points", f"{sure(document)} interval, all at once", "verdict")
+    head = ("comparison", "people", "difference", f"{sure(document)} interval, all at once", "allowed", "verdict")
     return ["## Comparisons, the furthest out first", table(head, lines)]
 
 

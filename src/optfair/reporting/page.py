@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 
 from optfair.errors import need_extra
-from optfair.reporting.markdown import STATES, gap_place, rate_of, sure
+from optfair.reporting.markdown import STATES, gap_cells, gap_place, rate_of, sure
 from optfair.reporting.wording import percent, points
 
 CALLER = "Report.html"
@@ -79,7 +79,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "interval": _interval}
-    environment.globals |= {"states": STATES, "gap_place": gap_place, "level_text": sure}
+    environment.globals |= {"states": STATES, "gap_place": gap_place, "gap_cells": gap_cells, "level_text": sure}
     return environment
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.constraints import Constraint, RowSet, compile_rows
+from optfair.constraints import Constraint, MinimumRate, Ratio, RowSet, compile_rows
 from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.influence import as_rates
@@ -55,8 +55,8 @@ class Verdict:
 class JudgedRows:
     """The rows asked for, measured, each with its state.
 
-    rows : compiled. table : of `metrics.constraint_table`, with least and most, one-sided limits of the row alone, and
-    state. dropped : names of the rows that nobody is behind.
+    rows : compiled. table : of `metrics.constraint_table`, with least and most, one-sided limits of the row alone,
+    state, and of ratios the ratio. dropped : names of the rows that nobody is behind.
     """
 
     rows: RowSet
@@ -69,16 +69,16 @@ class JudgedRows:
         is_member = _equal(table["group"], group)
         if getattr(constraint, "reference", "overall") == "pairwise":
             is_member |= _equal(table["against"], group)
-        chosen = (self.rows.source == source) & is_member
-        chosen &= _equal(table["given"], given) & _equal(table["outcome"], outcome)
-        states = set(table["state"][chosen])
+        mask = (self.rows.source == source) & is_member
+        mask &= _equal(table["given"], given) & _equal(table["outcome"], outcome)
+        states = set(table["state"][mask])
         return next((state for state in (BEYOND, UNKNOWN, WITHIN) if state in states), None)
 
     def room_of(self, source: int, given: Any, outcome: Any) -> float:
         """Return how far the worst group of a question is inside its bounds; negative outside."""
         table = self.table
-        chosen = (self.rows.source == source) & _equal(table["given"], given) & _equal(table["outcome"], outcome)
-        room = np.minimum(table["upper"] - table["value"], table["value"] - table["lower"])[chosen]
+        mask = (self.rows.source == source) & _equal(table["given"], given) & _equal(table["outcome"], outcome)
+        room = np.minimum(table["upper"] - table["value"], table["value"] - table["lower"])[mask]
         return float(room.min()) if len(room) else np.inf
 
 
@@ -110,13 +110,26 @@ def judge_rows(
         inside = (low >= rows.lower) & (high <= rows.upper)
     outside = (low > rows.upper) | (high < rows.lower)
     state = np.where(outside, BEYOND, np.where(inside, WITHIN, UNKNOWN))
-    return JudgedRows(rows, table.assign(least=least, most=most, state=state), compiled.dropped)
+    ratio = _ratios(rows, counts)
+    return JudgedRows(rows, table.assign(least=least, most=most, state=state, ratio=ratio), compiled.dropped)
 
 
-def worst_row(verdicts: JudgedRows) -> pd.Series:
-    """Return the row that is surely furthest outside its bounds, or comes nearest to that."""
+def _ratios(rows: RowSet, counts: ConfusionCounts) -> np.ndarray:
+    """Return rate of a group / rate it is compared with for the rows of a `Ratio`, NaN for others."""
+    mass = rows.conditions @ counts.prior.ravel()
+    rates = np.divide(rows.hits @ counts.tensor.ravel(), mass, out=np.zeros_like(mass), where=mass > 0)
+    positive, negative = rows.combination.maximum(0) @ rates, -(rows.combination.minimum(0) @ rates)
+    minimum = np.array([getattr(rows.constraints[source], "minimum", np.nan) for source in rows.source], dtype=float)
+    is_ratio = np.array([isinstance(rows.constraints[source], Ratio) for source in rows.source], dtype=bool)
+    ratio = np.full(len(positive), np.nan)
+    np.divide(positive * minimum, negative, out=ratio, where=is_ratio & (negative > 0))
+    return ratio
+
+
+def worst_row(verdicts: JudgedRows) -> int:
+    """Return the position of the row that is surely furthest outside its bounds, or comes nearest to that."""
     table = verdicts.table
-    return table.iloc[int(np.argmax(np.maximum(table["low"] - table["upper"], table["lower"] - table["high"])))]
+    return int(np.argmax(np.maximum(table["low"] - table["upper"], table["lower"] - table["high"])))
 
 
 def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
@@ -131,9 +144,10 @@ def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
     scope = " that can be measured" if verdicts.dropped else ""
     bound = bound.replace("every gap", f"every gap{scope}").replace("every rate", f"every rate{scope}")
     if beyond:
-        worst = worst_row(verdicts)
-        what = f"{beyond} of {K} comparisons exceed{'s' * (beyond == 1)} what is allowed"
-        sentence = f"{sure}, {what}; the clearest: {row_sentence(worst)}"
+        k = worst_row(verdicts)
+        worst = row_sentence(table.iloc[k], verdicts.rows.constraints[verdicts.rows.source[k]])
+        count = f"{beyond} of {K} comparisons exceed{'s' * (beyond == 1)} what is allowed"
+        sentence = f"{sure}, {count}; the clearest: {worst}"
         return Verdict(BEYOND, LIGHTS[BEYOND], _capital(sentence))
     if (table["state"] == WITHIN).all():
         most = _largest_possible(verdicts) if not fitted else None
@@ -175,11 +189,22 @@ def row_place(group: Any, against: Any, given: Any, outcome: Any, name: str) -> 
     return ", ".join(parts) if parts else name
 
 
-def row_sentence(row: Any) -> str:
+def row_kind(constraint: Any) -> str:
+    """Return what the value of a row is: "gap", "ratio" (its distance from the least one), "rate" or "own"."""
+    kinds = {Constraint: "gap", Ratio: "ratio", MinimumRate: "rate"}
+    return kinds.get(type(constraint), "own")
+
+
+def row_sentence(row: Any, constraint: Any) -> str:
     """Say what was measured of a row; of very few people no number."""
     place = row_place(row.group, row.against, row.given, row.outcome, str(row.criterion))
     if row.n < MIN_CELL:
         return f"{place} ({headcount(row.n)} people, whose numbers are not shown)."
-    unit = "percentage points"
-    interval = f"between {points(row.low)} and {points(row.high)} in the population"
-    return f"{place}: {points(row.value)} {unit} ({interval}; {int(row.n):,} people)."
+    kind, people = row_kind(constraint), f"{int(row.n):,} people"
+    if kind == "ratio":
+        return f"{place}: {percent(row.ratio)} of that rate, where at least {percent(constraint.minimum)} is asked for."
+    if kind == "gap":
+        interval = f"between {points(row.low)} and {points(row.high)} in the population"
+        return f"{place}: {points(row.value)} percentage points ({interval}; {people})."
+    interval = f"between {percent(row.low)} and {percent(row.high)} in the population"
+    return f"{place}: {percent(row.value)} ({interval}; {people})."
