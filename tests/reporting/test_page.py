@@ -150,6 +150,20 @@ def test_without_jinja2_there_are_text_and_files_but_no_page(monkeypatch):
     assert report._repr_html_().startswith("<pre>") and report.markdown() and report.json()
 
 
+def test_a_report_without_measurements_says_so():
+    from optfair import OptFairIn
+    from optfair.datasets import make_fair_classification
+    from tests.threads import single_thread
+
+    data = make_fair_classification(300, random_state=0)
+    with single_thread():
+        model = OptFairIn(tolerance=0.2, rounds=2, random_state=0)
+        model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+    report = model.report()
+    assert report.verdict is None and report.findings == [] and report.to_dict()["rates"] == []
+    assert "Nothing was measured" in report.html() and report.markdown().startswith("# Fairness report")
+
+
 def test_templates_are_in_the_wheel():
     """What hatchling packs is the folder of the package, whatever is not ignored by git."""
     from importlib import resources

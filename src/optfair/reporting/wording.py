@@ -116,7 +116,7 @@ def constraint_sentence(constraint: AnyConstraint) -> str:
         text = f"rows of the user's own: {', '.join(constraint.names or ())}"
     outcomes = getattr(constraint, "outcomes", None)
     if outcomes is not None:
-        text = f"{text}; only the answers {', '.join(name_text(name) for name in outcomes)} are compared"
+        text = f"{text}; only these answers are compared: {', '.join(name_text(name) for name in outcomes)}"
     return f"{text[0].upper()}{text[1:]}."
 
 
