@@ -48,6 +48,7 @@ def test_numbers_of_pages_are_those_of_the_document(criterion):
         for role in ("before", "after"):
             shown = [f"{100 * value:.1f} %" for value in [*view[role]["value"], view[role]["overall"]]]
             assert all(value in text for value in shown for text in texts)
+    assert f"on {document['date']}. Of {sum(document['states'].values())} comparisons" in " ".join(texts[0].split())
     for text in texts:
         assert document["verdict"]["sentence"] in text
         for finding in document["findings"]:

@@ -306,7 +306,7 @@ def _promise(promise: Promise | None) -> dict[str, Any] | None:
     size = np.maximum(promise.table["high"], -promise.table["low"]).to_numpy(dtype=float)
     bound = number(promise.bound, promise.table["people"].to_numpy()[int(np.argmax(size))])
     basis = (
-        "not fitted on" if promise.method == "held out" else "fitted on, each verdicts by models that had not seen them"
+        "not fitted on" if promise.method == "held out" else "fitted on, each judged by models that had not seen them"
     )
     confidence = percent(promise.confidence, 0)
     if promise.kept:

@@ -120,7 +120,7 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
     if last["noise_floor"] is not None and last["lower"] == 0:
         yield finding(
             "OF009",
-            "The largest gap could be chance: a rule that treats all groups alike would, with so few people, show "
+            "The largest gap could be chance: a rule that treats all groups alike would, with these numbers of people, show "
             f"gaps of up to {100 * last['noise_floor']:.1f} percentage points in "
             f"{percent(document['level'], 0)} of cases.",
             noise_floor=last["noise_floor"],
