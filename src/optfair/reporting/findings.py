@@ -120,8 +120,8 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
     if last["noise_floor"] is not None and last["lower"] == 0:
         yield finding(
             "OF009",
-            "The largest gap could be chance: a rule that treats all groups alike would, with these numbers of people, show "
-            f"gaps of up to {100 * last['noise_floor']:.1f} percentage points in "
+            "The largest gap could be chance: a rule that treats all groups alike would, with these numbers of people, "
+            f"show gaps of up to {100 * last['noise_floor']:.1f} percentage points in "
             f"{percent(document['level'], 0)} of cases.",
             noise_floor=last["noise_floor"],
         )
@@ -195,14 +195,14 @@ def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
                 f"Nobody gets the answer “{name}”, although it is the true class of {percent(people)} of people.",
                 **{"class": name, "people": people},
             )
-    losers = [line for line in document["quality"] if _surely_falls(line)]
+    losers = [line for line in document["quality"] if _clearly_falls(line)]
     if losers:
         worst = min(losers, key=lambda line: line["after"][0] - line["before"][0])
         rate = "accuracy" if worst["class"] is None else f"the share of true “{worst['class']}” who are recognised"
         place = "of everybody" if worst["group"] == "everybody" else f"in group “{worst['group']}”"
         yield finding(
             "OF008",
-            f"Some people are worse off: {len(losers)} rates of right answers have surely fallen, most of all {rate} "
+            f"Some people are worse off: {len(losers)} rates of right answers have clearly fallen, most of all {rate} "
             f"{place}, from {percent(worst['before'][0])} to {percent(worst['after'][0])}.",
             rates=len(losers),
             before=worst["before"][0],
@@ -210,7 +210,7 @@ def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _surely_falls(line: Mapping[str, Any]) -> bool:
+def _clearly_falls(line: Mapping[str, Any]) -> bool:
     """Tell whether the intervals of a rate before and after do not overlap, and it has become smaller."""
     before, after = line.get("before"), line["after"]
     return before is not None and before[1] is not None and after[2] is not None and after[2] < before[1]

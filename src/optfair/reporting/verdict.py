@@ -152,7 +152,7 @@ def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
     if (table["state"] == WITHIN).all():
         most = _largest_possible(verdicts) if not fitted else None
         reach = "" if most is None else f"; the largest is at most {points(most).lstrip('+')} percentage points"
-        basis = "by the promise made in fitting" if fitted else "judged by people whom the rule was not fitted on"
+        basis = "by the promise made in fitting" if fitted else "if the rule was not fitted on these people"
         return Verdict(WITHIN, LIGHTS[WITHIN], _capital(f"{sure}, {bound}{reach} ({basis})."))
     most = _largest_possible(verdicts)
     reach = "" if most is None else f"; the largest may be up to {points(most).lstrip('+')} percentage points"
