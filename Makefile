@@ -17,11 +17,11 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 # What a user has: the demo needs no torch and no test tools.
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,report]"
 	@touch $@
 
 .venv/.installed: .venv/.ready
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,torch,experiments,test]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,report,torch,experiments,test]"
 	@touch $@
 
 # --clear, so that nothing but the core is ever left in this environment.

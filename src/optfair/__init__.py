@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         PromiseError,
         RuleFileError,
     )
-    from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
+    from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, audit, load_model
     from optfair.inputs.encoder import TableEncoder
     from optfair.metrics.plans import Plan, plan
     from optfair.monitoring.monitor import Monitor
@@ -53,6 +53,7 @@ __all__ = [
     "Rows",
     "RuleFileError",
     "TableEncoder",
+    "audit",
     "baselines",
     "datasets",
     "frontier",
@@ -75,7 +76,7 @@ _HOME = {
         "PromiseError",
         "RuleFileError",
     ),
-    "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
+    "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "audit", "load_model"),
     "inputs.encoder": ("TableEncoder",),
     "metrics.plans": ("Plan", "plan"),
     "monitoring.monitor": ("Monitor",),

@@ -17,7 +17,7 @@ _EXTRA_OF = {
     "PIL": "torch",
     "tqdm": "cli",
     "skops": "save",
-    "jinja2": "experiments",
+    "jinja2": "report",
     "lightgbm": "experiments",
 }
 

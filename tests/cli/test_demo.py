@@ -1,5 +1,7 @@
 """``optfair demo``: what it shows is there, and true."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from optfair.cli.main import main
 from optfair.datasets import load
 
 FILES = ["answers.csv", "frontier.csv", "frontier.png", "in_processing.csv", "model.skops", "model.skops.key"]
-FILES += ["rates.csv", "rates.png", "report.txt"]
+FILES += ["rates.csv", "rates.png", *(["report.html"] if find_spec("jinja2") else []), "report.txt"]
 PARTS = ("Before:", "After:", "Cost:", "Proof:", "upper bound", "Prices", "noise floor")
 
 

@@ -19,6 +19,8 @@ RETURNED = [  # what public functions return
     "optfair.rule.certificate.Status",
     "optfair.rule.determinism.Determinism",
     "optfair.estimators.report.Report",
+    "optfair.reporting.findings.Finding",
+    "optfair.reporting.verdict.Verdict",
     "optfair.monitoring.report.MonitorReport",
     "optfair.estimators.base.FairClassifier",
     "optfair.estimators.rule_solver.RuleSolver",

@@ -66,7 +66,7 @@ def test_the_public_names():
         ("tqdm", "cli"),
         ("skops", "save"),
         ("PIL", "torch"),
-        ("jinja2", "experiments"),
+        ("jinja2", "report"),
         ("lightgbm", "experiments"),
     ],
 )

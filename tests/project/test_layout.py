@@ -23,6 +23,7 @@ ROOMS = [
     "rule",
     "posteriors",
     "inprocessing",
+    "reporting",
     "estimators",
     "synthetic",
     "nn",

@@ -20,6 +20,7 @@ def blocks(file, language):
 )
 def test_python_blocks_run(tmp_path, monkeypatch, capsys, file, least):
     pytest.importorskip("skops", reason="the guide saves a model")
+    pytest.importorskip("jinja2", reason="the guide writes a page")
     monkeypatch.chdir(tmp_path)
     examples = blocks(file, "python")
     assert len(examples) >= least
@@ -33,8 +34,8 @@ def test_python_blocks_run(tmp_path, monkeypatch, capsys, file, least):
 
 @pytest.mark.slow
 def test_shell_blocks_of_the_readme_run(tmp_path):
-    for extra in ("skops", "matplotlib"):
-        pytest.importorskip(extra, reason="the README saves a model and draws")
+    for extra in ("skops", "matplotlib", "jinja2"):
+        pytest.importorskip(extra, reason="the README saves a model, draws and writes a page")
     scripts = [block for block in blocks("README.md", "sh") if "optfair fit" in block]
     assert len(scripts) == 1
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -56,6 +57,7 @@ def test_shell_blocks_of_the_readme_run(tmp_path):
         "promised.skops",
         "promised.skops.key",
         "answers.csv",
+        "report.html",
         "frontier.csv",
         "frontier.png",
     }

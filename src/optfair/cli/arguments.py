@@ -10,6 +10,7 @@ from optfair.cli.options import (
     TABLES,
     add_constraint,
     add_groups,
+    add_pages,
     add_reference,
     add_table,
     add_training,
@@ -92,6 +93,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the resampling behind the intervals (default: 0)")
     parser.add_argument("--rows", type=int, default=10, metavar="N", help="number of gaps shown (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="OUT", help=f"write every gap to this table: {TABLES}")
+    add_pages(parser)
 
 
 def _add_fit(commands: argparse._SubParsersAction) -> None:
@@ -130,6 +132,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         help="share of the people that --method in sets aside to measure the constraints on (default: 0)",
     )
     parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="model file, for example model.skops")
+    add_pages(parser)
 
 
 def _add_predict(commands: argparse._SubParsersAction) -> None:

@@ -20,10 +20,12 @@ from optfair.cli.audit_data import AuditData, read_audit_data
 from optfair.cli.columns import check_seed, check_tolerance, outcome_classes, requested_criteria
 from optfair.cli.console import heading, join_name, text_table
 from optfair.cli.main import DONE, NEGATIVE
+from optfair.cli.pages import check_pages, write_pages
 from optfair.cli.paths import InputError
 from optfair.cli.tables import check_table_name, write_table
 from optfair.constraints import Constraint
 from optfair.errors import warn
+from optfair.estimators.auditing import report_counts
 from optfair.estimators.report import small_cells
 from optfair.metrics import GroupConfusion, ViolationInterval
 
@@ -46,6 +48,7 @@ def run(arguments: Namespace) -> int:
         raise InputError(f"--rows {arguments.rows}: must be at least 0.")
     check_seed(arguments.seed)
     check_tolerance(arguments.tolerance)
+    check_pages(arguments)
     data = read_audit_data(arguments)
     for note in data.notes:
         warn(note)
@@ -55,6 +58,10 @@ def run(arguments: Namespace) -> int:
     if arguments.output:
         write_table(_with_joined_names(interval.table).rename(columns=FILE_COLUMNS), arguments.output)
     _print_report(data, constraints, interval, summary, arguments)
+    if any((arguments.html, arguments.markdown, arguments.json)):
+        options = {"level": arguments.level, "random_state": arguments.seed}
+        report = report_counts({"predictions": data.confusion}, constraints, f"Audit of {arguments.file}", **options)
+        print(f"\nWrote the report to {', '.join(write_pages(arguments, report))}")
     verdict, code = _decide(interval, arguments.tolerance, arguments.strict)
     print(f"\n{verdict} (exit {code})")
     return code

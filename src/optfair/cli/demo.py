@@ -6,6 +6,7 @@ tolerances of OptFair-in; the chosen rule, its cost, and the proof that no rule 
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from argparse import Namespace
 from contextlib import suppress
@@ -28,6 +29,7 @@ from optfair.cli.pictures import draw_frontier, draw_rates, save_picture
 from optfair.cli.tables import write_table
 from optfair.datasets import Dataset, load
 from optfair.errors import need_extra
+from optfair.estimators.auditing import audit
 from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.post import OptFairPost
 from optfair.metrics import ViolationInterval
@@ -80,6 +82,10 @@ def run(arguments: Namespace) -> int:
     try:
         _write_files(folder, _run_workflow(transcript, data, arguments.seed))
         files = sorted({*(path.name for path in folder.iterdir()), "report.txt"})
+        if "report.html" in files:
+            transcript.line(
+                f"\nA page to send, with the plain model before and the fair rule after: {folder / 'report.html'}"
+            )
         transcript.line(f"\nPictures, tables and the model are in {folder}:\n  {', '.join(files)}")
         transcript.line(f"Took {time.perf_counter() - start:.0f} s.")
         write_atomically(folder / "report.txt", transcript.text().encode())
@@ -244,6 +250,9 @@ def _write_files(folder: Path, results: Results) -> None:
     for name, table in tables.items():
         write_table(table, str(folder / f"{name}.csv"))
     results.post.save(folder / "model.skops")
+    if importlib.util.find_spec("jinja2") is not None:
+        groups = {"sensitive_features": test.sensitive_features, "criterion": CRITERION, "tolerance": TOLERANCE}
+        audit(test.y, fair.predictions, before=plain.predictions, **groups).html(folder / "report.html")
 
 
 def _with_group_column(rates: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any
 from optfair.cli.classifiers import make_estimator
 from optfair.cli.console import shows_progress
 from optfair.cli.main import DONE
+from optfair.cli.pages import check_pages, write_pages
 from optfair.cli.paths import InputError
 from optfair.cli.training import (
     TrainingTables,
@@ -41,22 +42,28 @@ def run(arguments: Namespace) -> int:
     if arguments.held_out is not None and not 0 <= arguments.held_out < 1:
         raise InputError(f"--held-out {arguments.held_out:g}: must be a share from 0 to below 1, such as 0.25.")
     check_training(arguments)
+    check_pages(arguments)
     tables = read_training(arguments)
     for note in tables.notes:
         warn(note)
     need_skops("optfair fit")  # before long work
     model: Any = _fit_in(arguments, tables) if arguments.method == "in" else _fit_post(arguments, tables)
     model.save(arguments.output)  # before anything is printed: the reader of `optfair fit ... | head` may leave
-    print(model.report())
+    report = model.report()
+    print(report)
     if tables.test is not None:
         print("\nOn the held-out people" if arguments.test is None else f"\nOn the people of {arguments.test}")
-        print(model.report(**tables.test.arguments))
+        report = model.report(**tables.test.arguments)
+        print(report)
     else:
         print(
             "\nThese results are for the people the model was fitted on. Add --test FILE or --test-size 0.3 to see "
             "results for others."
         )
+    pages = write_pages(arguments, report)
     _print_files(arguments, model)
+    if pages:
+        print(f"Wrote the report to {', '.join(pages)}")
     return DONE
 
 

@@ -129,3 +129,10 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
         default="overall",
         help="compare each group with everybody, or every two groups with each other (default: overall)",
     )
+
+
+def add_pages(parser: argparse.ArgumentParser) -> None:
+    """Add the files that a report can be written to."""
+    parser.add_argument("--html", metavar="FILE", help="write the report as one page to send (needs jinja2)")
+    parser.add_argument("--markdown", metavar="FILE", help="write the report as Markdown")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers of the report as JSON")

@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 CSV, PARQUET = (".csv", ".tsv"), (".parquet", ".pq")
+PAGES = ("html", "markdown", "json")  # files that a report can be written to
 COMPRESSED = (".gz", ".bz2", ".xz")
 
 
@@ -23,7 +24,7 @@ def check_paths(arguments: Namespace) -> None:
     models = [arguments.model] if "model" in arguments else []
     if arguments.output and arguments.command != "fit":
         table_kind(arguments.output)
-    output_options = ("output", "test") if arguments.command == "datasets" else ("output", "plot")
+    output_options = ("output", "test") if arguments.command == "datasets" else ("output", "plot", *PAGES)
     outputs = [path for name in output_options if (path := getattr(arguments, name, None))]
     for path in outputs:
         check_output(path, *models, *tables)

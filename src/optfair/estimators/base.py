@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from optfair.constraints import AnyConstraint, Constraint, as_constraints
+from optfair.constraints import AnyConstraint, as_constraints
 from optfair.errors import warn
 from optfair.estimators.cautions import (
     warn_about_groups,
@@ -44,6 +44,7 @@ from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.inputs.training_data import TrainingData
 from optfair.inputs.values import exact_column
 from optfair.posteriors.out_of_fold import is_fitted_model
+from optfair.reporting.wording import request_text
 from optfair.rule import decisions
 from optfair.utils.checks import check_choice, check_n_jobs
 from optfair.utils.seeds import as_seed
@@ -283,12 +284,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _title(self, constraints: Sequence[AnyConstraint]) -> str:
         """Return one line that says what was asked for, of whom."""
-        names = ", ".join(
-            f"{constraint.criterion} within {constraint.tolerance} of {constraint.reference}"
-            if isinstance(constraint, Constraint)
-            else type(constraint).__name__
-            for constraint in constraints
-        )
+        names = request_text(constraints)
         sizes = f"{len(self.groups_)} groups, {len(self.classes_)} classes"
         return f"{type(self).__name__}, {names}, {self.awareness}: {sizes}"
 

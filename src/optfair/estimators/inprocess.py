@@ -28,6 +28,7 @@ from optfair.inprocessing.warm_start import OVERFIT_GAP, WarmStart
 from optfair.inputs.containers import layout_of
 from optfair.inputs.labels import encode_classes
 from optfair.metrics.counts import count_codes
+from optfair.reporting.rates import answer_changes
 from optfair.rule.keys import new_key
 from optfair.rule.rule import FairRule
 from optfair.utils.checks import check_integer, check_number, is_number
@@ -452,8 +453,10 @@ class OptFairIn(SavableClassifier):
         names, n = (people.weight, self.training_.groups, self.training_.classes), len(people.label)
         counts = {name: count_codes(people.group, people.label, h, *names) for name, h in predictions.items()}
         decided = "fair model" if self.decision == "sampled" else f"decisions ({self.decision})"
-        title = f"{title}; {n} people given"
-        return make_report(title, self.training_, constraints, counts, decided, n_people=n)
+        rules = predictions["plain model"], predictions["fair model"]
+        changes = answer_changes(people.group, *rules, len(self.training_.groups), len(self.classes_))
+        facts: dict[str, Any] = {"decided": decided, "n_people": n, "changes": changes}
+        return make_report(f"{title}; {n} people given", self.training_, constraints, counts, **facts)
 
 
 def _with_group(X: Any, group: np.ndarray, n_groups: int) -> Any:

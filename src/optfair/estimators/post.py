@@ -27,6 +27,7 @@ from optfair.metrics.counts import count_codes
 from optfair.posteriors.calibration import AwareCalibration, Calibration, calibrate_aware, calibrate_blind
 from optfair.posteriors.models import JointModel, likeliest_classes, own_posterior, place_in_groups, pooled_posterior
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
+from optfair.reporting.rates import answer_changes
 from optfair.rule.driver import Solution
 from optfair.rule.file import rule_content
 from optfair.rule.loading import rule_from_content
@@ -579,13 +580,11 @@ class OptFairPost(RuleSolver):
         codes_of["fair rule"] = normalise_rows(self.predict_proba(people.X, sensitive_features=people.groups))
         names, n = (people.weight, self.rule_.groups, self.rule_.classes), len(people.label)
         counts = {name: count_codes(people.group, people.label, codes, *names) for name, codes in codes_of.items()}
-        return make_report(
-            f"{title}; {n} people given", self.rule_, constraints, counts, n_people=n, decided=self._decided_name()
-        )
-
-    def _decided_name(self) -> str:
-        """Name the counts of what is decided; drawn anew, that is what the rule gives in expectation."""
-        return "fair rule" if self.decision == "sampled" else f"decisions ({self.decision})"
+        codes = codes_of[self._plain_name()], codes_of["fair rule"]
+        changes = answer_changes(people.group, *codes, len(self.rule_.groups), m)
+        decided = "fair rule" if self.decision == "sampled" else f"decisions ({self.decision})"
+        facts: dict[str, Any] = {"decided": decided, "n_people": n, "changes": changes}
+        return make_report(f"{title}; {n} people given", self.rule_, constraints, counts, **facts)
 
     def _plain_name(self) -> str:
         """Name what predicts without constraints: the model of Y, or the likeliest class by the model of the pair."""

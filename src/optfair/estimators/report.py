@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import datetime
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,8 +21,14 @@ from optfair.metrics.constraint_table import measure_constraints
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_rows
 from optfair.metrics.intervals import ViolationInterval, simultaneous_interval
+from optfair.reporting.document import Facts, make_document
+from optfair.reporting.findings import Finding
+from optfair.reporting.markdown import markdown_text
+from optfair.reporting.page import notebook_html, page_html
+from optfair.reporting.verdict import Verdict
 from optfair.rule.promise import Promise, held_out_promise
 from optfair.rule.rule import FairRule
+from optfair.utils.files import write_atomically
 
 LINES = 8  # of a table, in text
 REPORT_LEVEL = 0.95  # of the intervals and promises of a report
@@ -65,8 +75,8 @@ class Report:
     ----------
     title : str
         What was fitted, or measured on whom.
-    rule : FairRule or TrainingSummary
-        The rule with certificate, multipliers and determinism, or what training ended in.
+    rule : FairRule, TrainingSummary or None
+        The rule with certificate, multipliers and determinism, or what training ended in; None for an audit.
     prices : pandas.DataFrame
         criterion, group, price: accuracy gained per unit of tolerance.
     measured : tuple of RuleMetrics
@@ -85,6 +95,16 @@ class Report:
         What is promised to new people; of people given, what can be said by them, who were not fitted on.
     answers : pandas.DataFrame
         rule, class, people, share, recall: P(Y=j), P(Ŷ=j) and P(Ŷ=j | Y=j) of each rule compared and class j.
+    request : tuple of Constraint, Ratio, MinimumRate or Rows
+        What was asked for.
+    predictions : mapping
+        Counts of each rule compared, by its name.
+    changes : ndarray of shape (n_groups, n_classes, n_classes) or None
+        People of each group by their answer before and after.
+    date : str
+        Day of the report.
+    level : float
+        Confidence of its intervals.
 
     Examples
     --------
@@ -97,7 +117,7 @@ class Report:
     """
 
     title: str
-    rule: Reportable
+    rule: Reportable | None
     prices: pd.DataFrame
     measured: tuple[RuleMetrics, ...]
     constraints: pd.DataFrame | None
@@ -107,6 +127,131 @@ class Report:
     n_people: int = 0
     promise: Promise | None = None
     answers: pd.DataFrame = field(default_factory=lambda: class_answers({}))
+    request: tuple[AnyConstraint, ...] = ()
+    predictions: Mapping[str, ConfusionCounts] = field(default_factory=dict)
+    changes: np.ndarray | None = None
+    date: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).date().isoformat())
+    level: float = REPORT_LEVEL
+
+    @cached_property
+    def _document(self) -> tuple[dict[str, Any], Verdict | None, list[Finding]]:
+        facts = Facts(
+            title=self.title,
+            date=self.date,
+            constraints=self.request,
+            predictions=self.predictions,
+            intervals={metrics.name: metrics.interval for metrics in self.measured},
+            table=self.constraints,
+            small=self.small,
+            changes=self.changes,
+            multipliers=None if self.rule is None else self.rule.multipliers,
+            certificate=getattr(self.rule, "certificate", None),
+            determinism=getattr(self.rule, "determinism", None),
+            promise=self.promise,
+            fitted=self.seconds is not None,
+            disagreement=self._disagreement_text().removeprefix("NOTE: "),
+            level=self.level,
+        )
+        return make_document(facts)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether what was asked for is kept: surely within, surely beyond, or it cannot be told."""
+        return self._document[1]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What a reader should know, problems first; docs/findings.md explains the codes."""
+        return list(self._document[2])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number of the report as JSON can hold it; all pages are made of it.
+
+        Returns
+        -------
+        dict
+            Format and version, units, what was asked for, verdict, findings, rates by group before and after,
+            comparisons, right answers by group, changes of answers, prices, certificate and promise. Numbers about
+            fewer than ten people are None, and their number is "< 10".
+
+        Examples
+        --------
+        >>> from optfair import audit
+        >>> report = audit([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> document = report.to_dict()
+        >>> document["format"], document["version"], document["n_people"]
+        ('optfair report', 1, 100)
+        """
+        document: dict[str, Any] = json.loads(json.dumps(self._document[0]))  # a copy
+        return document
+
+    def json(self, path: str | Path | None = None) -> str | None:
+        """Return the document of `to_dict` as text, or write it to a file.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write, whole or not at all.
+
+        Returns
+        -------
+        str or None
+            The text, unless it was written.
+
+        Examples
+        --------
+        >>> from optfair import audit
+        >>> report = audit([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> report.json()[:1]
+        '{'
+        """
+        return _text_or_file(json.dumps(self._document[0], ensure_ascii=False, indent=1) + "\n", path)
+
+    def markdown(self, path: str | Path | None = None) -> str | None:
+        """Return the report as Markdown, or write it to a file.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write, whole or not at all.
+
+        Returns
+        -------
+        str or None
+            The text, unless it was written.
+
+        Examples
+        --------
+        >>> from optfair import audit
+        >>> report = audit([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> report.markdown().startswith("# Fairness report")
+        True
+        """
+        return _text_or_file(markdown_text(self._document[0]), path)
+
+    def html(self, path: str | Path | None = None) -> str | None:
+        """Return the report as one page that needs no network, or write it to a file; needs jinja2.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write, whole or not at all.
+
+        Returns
+        -------
+        str or None
+            The page, unless it was written.
+
+        Examples
+        --------
+        >>> from optfair import audit
+        >>> report = audit([0, 1] * 50, [0, 0, 1, 1] * 25, sensitive_features=["A"] * 30 + ["B"] * 70)
+        >>> report.html("report.html")  # doctest: +SKIP
+        """
+        return _text_or_file(page_html(self._document[0]), path)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self._document[0], str(self))
 
     def __repr__(self) -> str:
         return str(self)
@@ -166,12 +311,13 @@ class Report:
             return ""
         lines = [f"  {'':<22} accuracy  violation   95 % interval     noise floor"]
         for metrics in self.measured:
-            line = f"  {metrics.name:<22} {metrics.accuracy:.4f}"
+            line = f"  {metrics.name:<22} {'  –   ' if np.isnan(metrics.accuracy) else f'{metrics.accuracy:.4f}'}"
             if metrics.interval is not None:
                 i = metrics.interval
                 line += f"    {i.value:.4f}     {i.lower:.4f} to {i.upper:.4f}  {i.noise_floor:.4f}"
             lines.append(line)
-        head = "With labels (largest gap of any group; a perfectly fair rule stays below the floor 19 times in 20)"
+        source = "With labels" if all(counts.labelled for counts in self.predictions.values()) else "Without labels"
+        head = f"{source} (largest gap of any group; a perfectly fair rule stays below the floor 19 times in 20)"
         return "\n".join([head, *lines])
 
     def _worst_text(self) -> str:
@@ -206,6 +352,13 @@ class Report:
         return f"{head}: {'; '.join(cells)}{rest}"
 
 
+def _text_or_file(text: str, path: str | Path | None) -> str | None:
+    if path is None:
+        return text
+    write_atomically(Path(path), text.encode("utf-8"))
+    return None
+
+
 def _name(value: Any) -> str:
     """Return a group or a class as a reader would write it: 'A', 3, 'female × white'."""
     value = " × ".join(map(str, value)) if isinstance(value, tuple) else value
@@ -230,10 +383,10 @@ def _bounds(row: Any) -> str:
     return f"at least {row.lower:.4g}" if np.isfinite(row.lower) else f"at most {row.upper:.4g}"
 
 
-def prices(rule: Reportable) -> pd.DataFrame:
+def prices(rule: Reportable | None) -> pd.DataFrame:
     """Return criterion, group, price: d accuracy / d tolerance of each group's rows (of a pair: its first group)."""
-    table = rule.multipliers
     sums: dict[tuple[Hashable, ...], float] = {}
+    table = object_frame(("criterion", "group", "multiplier"), []) if rule is None else rule.multipliers
     for criterion, group, multiplier in zip(table["criterion"], table["group"], table["multiplier"], strict=True):
         sums[criterion, group] = sums.get((criterion, group), 0.0) + abs(multiplier)
     frame = object_frame(("criterion", "group"), list(sums))
@@ -242,17 +395,20 @@ def prices(rule: Reportable) -> pd.DataFrame:
 
 def make_report(
     title: str,
-    rule: Reportable,
+    rule: Reportable | None,
     constraints: Sequence[AnyConstraint],
     predictions: dict[str, ConfusionCounts],
+    *,
     decided: str | None = None,
+    level: float = REPORT_LEVEL,
+    random_state: Any = 0,
     **facts: Any,
 ) -> Report:
     """Measure rules on labelled rows and report on the last of them, the fair rule.
 
     predictions : of each rule to compare, by its name, counted. decided : the name of those that are decisions for
-    people who are given, and say whether the tolerance is kept in their population. facts : n_people, seconds,
-    n_base_fits, promise.
+    people who are given, and say whether the tolerance is kept in their population; the last by default. level,
+    random_state : of the intervals. facts : n_people, seconds, n_base_fits, changes, promise.
     """
     metrics: list[RuleMetrics] = []
     table, small = None, NO_CELLS
@@ -263,14 +419,15 @@ def make_report(
             rows = gap_rows(counts, gaps)
             if not metrics:  # the same cells are empty for every rule: warn once
                 warn_empty(rows.dropped)
-            interval = simultaneous_interval(counts, rows)
-        metrics.append(RuleMetrics(name, accuracy(counts.tensor), interval))
+            interval = simultaneous_interval(counts, rows, level, random_state=random_state)
+        metrics.append(RuleMetrics(name, accuracy(counts.tensor) if counts.labelled else np.nan, interval))
     if metrics:
-        table, dropped = measure_constraints(counts, list(constraints))
+        table, dropped = measure_constraints(counts, list(constraints), level, random_state=random_state)
         small = small_cells(counts, gaps)
-    facts["answers"] = class_answers(predictions)
-    if decided is not None and not dropped:
-        facts["promise"] = held_out_promise(predictions[decided], constraints, REPORT_LEVEL, "")
+    facts |= {"request": tuple(constraints), "predictions": predictions, "level": float(level)}
+    facts["answers"] = class_answers({name: counts for name, counts in predictions.items() if counts.labelled})
+    if metrics and "seconds" not in facts and not dropped:
+        facts["promise"] = held_out_promise(predictions[decided or metrics[-1].name], constraints, level, "")
     return Report(title, rule, prices(rule), tuple(metrics), table, small, **facts)
 
 

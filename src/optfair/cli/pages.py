@@ -1,0 +1,27 @@
+"""Write the report of a command as a page, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from optfair.cli.paths import PAGES, InputError
+from optfair.errors import need_extra
+from optfair.estimators.report import Report
+
+
+def check_pages(arguments: Namespace) -> None:
+    """Check, before long work, that the files asked for can be made."""
+    if arguments.html:
+        need_extra("jinja2", "--html")
+    files = [name for option in PAGES if (name := getattr(arguments, option))]
+    repeated = next((name for name in files if [*files, arguments.output].count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{repeated}: is named twice; give each output a file of its own.")
+
+
+def write_pages(arguments: Namespace, report: Report) -> list[str]:
+    """Write the files asked for, and return their names."""
+    files = {option: getattr(arguments, option) for option in PAGES if getattr(arguments, option)}
+    for option, path in files.items():
+        getattr(report, option)(path)
+    return list(files.values())
