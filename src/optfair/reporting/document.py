@@ -327,12 +327,12 @@ def _promise(promise: Promise | None) -> dict[str, Any] | None:
 
 
 def _people_needed(promise: Promise | None) -> int | None:
-    """Return how many people the row that needs most would need, so that half of the tolerance is left to the rule."""
+    """Return how many people the row that needs most would need for a gap of half its tolerance, to two digits."""
     if promise is None or promise.kept:
         return None
     people = promise.table["people_needed"].to_numpy(dtype=float)
     people = people[np.isfinite(people)]
-    return int(people.max()) if len(people) else None
+    return int(float(f"{people.max():.1e}")) if len(people) else None
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float | None]:

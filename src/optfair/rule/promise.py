@@ -63,8 +63,8 @@ class Promise:
     table : pandas.DataFrame
         One line per row: criterion, group, against, given, outcome; value with labels and its standard error se; lower
         and upper, what is promised; low and high, limits of this value in the population, each with probability
-        ``confidence``; people behind it (in effect, where they have weights or several rows), and people needed: of a
-        fitted promise for half of the tolerance to be left to the rule, else for this value to pass.
+        ``confidence``; people behind it (in effect, where they have weights or several rows), and people needed for a
+        gap of half of the tolerance to be promised.
     model : classifier or None
         The classifier that the promise is about, where it was chosen among several (``family=True``).
 
@@ -141,9 +141,8 @@ def held_out_promise(
     inside = bool((limits[0] >= rows.lower).all() and (limits[1] <= rows.upper).all())
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.nan_to_num((size / rows.upper)[rows.is_gap], posinf=np.inf).max(initial=0.0)
-    values, se = rows.values(counts.tensor), own_noise(counts, rows).scale
-    room = np.minimum(rows.upper - values, values - rows.lower)
-    table = promise_table(rows, counts, se, limits, float(stats.norm.ppf(confidence)) * se, room)
+    se = own_noise(counts, rows).scale
+    table = promise_table(rows, counts, se, limits, float(stats.norm.ppf(confidence)) * se)
     return Promise(
         kept=inside,
         statement=statement(rows, counts.groups),
@@ -169,15 +168,12 @@ def promise_table(
     se: np.ndarray,
     limits: tuple[np.ndarray, np.ndarray],
     width: np.ndarray,
-    room: np.ndarray,
 ) -> pd.DataFrame:
-    """Return the table of a promise.   se, width, room: (K,)
-
-    width : how far a value may be off with these people. room : how far it may be off.
-    """
-    people = people_of_rows(rows, counts)
+    """Return the table of a promise.   se: (K,)   width: (K,), how far a value may be off with these people"""
+    values, people = rows.values(counts.tensor), people_of_rows(rows, counts)
+    room = np.where(rows.is_gap, rows.upper / 2, np.minimum(rows.upper - values, values - rows.lower))
     share = np.divide(width, room, out=np.full_like(width, np.inf), where=room > 0)
-    numbers = (rows.values(counts.tensor), se, rows.lower, rows.upper, *limits, people, np.ceil(people * share**2))
+    numbers = (values, se, rows.lower, rows.upper, *limits, people, np.ceil(people * share**2))
     return rows.table.assign(**dict(zip(PROMISE_NUMBERS, numbers, strict=True)))
 
 

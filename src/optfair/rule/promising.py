@@ -110,8 +110,7 @@ def _promise(search: PromiseSearch, trial: Trial, first: Trial, loosened: float 
     """Return what is promised of a rule. first : the rule without a promise."""
     rows, limits = search.rows, search.limits(trial)
     quantile = float(stats.norm.ppf(1 - (1 - search.confidence) / (2 * len(rows))))
-    half = np.where(rows.is_gap, rows.upper / 2, np.minimum(rows.upper - trial.values, trial.values - rows.lower))
-    table = promise_table(rows, trial.counts, trial.se, limits, quantile * trial.se, half)
+    table = promise_table(rows, trial.counts, trial.se, limits, quantile * trial.se)
     unbounded = search.ratio(trial.values, trial.draws, trial.shift, np.ones(len(rows)))
     return Promise(
         kept=trial.ratio <= 1,
