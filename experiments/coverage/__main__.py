@@ -15,6 +15,7 @@ from optfair.errors import DataFileError
 
 SUCCESS, BAD_INPUT = 0, 2
 ROOT = Path(__file__).parents[2]
+OUT = ROOT / "experiments" / "results" / "coverage"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--runs", type=int, help="samples of each setting, instead of 400 (worlds) and 200 (real people)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=ROOT / "experiments" / "results", help="folder of the lines")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the lines")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "promise.md", help="the page to write")
     parser.add_argument("--only-page", action="store_true", help="write the page from the lines there are")
     arguments = parser.parse_args(argv)

@@ -76,7 +76,7 @@ def test_the_picture(run, refuse, tmp_path, monkeypatch):
         (["--groups", "A=5,B=nan", "--classes", "2"], "groups['B']=nan: must be a positive number"),
         (["--groups", "A=5,B=5", "--classes", "few"], "--classes few: must be a number of classes, or CLASS=SHARE"),
         ([*NUMBERS, "--criterion", "fair"], "--criterion fair: unknown; use one of dp"),
-        ([*NUMBERS, "--tolerance", "5"], "tolerance=5.0: must be a number in (0, 1); did you mean 0.05?"),
+        ([*NUMBERS, "--tolerance", "5"], "tolerance=5.0: must be a number in [0.0001, 1); did you mean 0.05?"),
         ([*NUMBERS, "--rows", "-1"], "--rows -1: must be at least 0."),
         ([*NUMBERS, "-o", "plan.xls"], "plan.xls: the name of a table must end in"),
     ],

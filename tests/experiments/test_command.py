@@ -9,7 +9,7 @@ import pytest
 
 from experiments.catalogue import EXPERIMENTS, read_experiment
 from experiments.command import main, page_files
-from experiments.ledger import exclusive
+from optfair.utils.files import exclusive
 
 for package in ("jinja2", "matplotlib", "torch"):
     pytest.importorskip(package, reason="what the experiments need")

@@ -14,7 +14,7 @@ from experiments.coverage.run import FILE, SMALLEST, read_lines, run_missing, ru
 from experiments.coverage.settings import SETTINGS, make_world
 from experiments.page.templates import PageTextError
 
-LINES = command.ROOT / "experiments" / "results" / FILE
+LINES = command.ROOT / "experiments" / "results" / "coverage" / FILE
 
 
 @pytest.fixture

@@ -144,4 +144,4 @@ def test_the_wheel_has_no_experiments():
     project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text("utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/optfair"]
     extra = " ".join(project["project"]["optional-dependencies"]["experiments"])
-    assert all(word in extra for word in ("jinja2", "lightgbm", "plot", "parquet", "torch"))
+    assert all(word in extra for word in ("report", "lightgbm", "plot", "parquet", "torch"))

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.ledger import Ledger, exclusive
+from experiments.ledger import Ledger
 from experiments.plan import Run
 from optfair.errors import DataFileError
+from optfair.utils.files import exclusive
 from tests.experiments.lines import constant_line
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +138,7 @@ def test_a_line_is_on_disk_when_add_returns(tmp_path):
 
 HOLDING = """
 from pathlib import Path
-from experiments.ledger import exclusive
+from optfair.utils.files import exclusive
 print("asking", flush=True)
 with exclusive(Path({file!r})):
     print("mine", flush=True)
