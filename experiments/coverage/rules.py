@@ -18,7 +18,7 @@ from optfair.rule.promising import promise_rule, tightened_family
 from optfair.rule.rule import FairRule
 from optfair.rule.tightening import People, PromiseSearch
 
-HELD_OUT = 0.4  # of a sample, to test a family of rules on
+FITTED_SHARE = 0.6  # of a sample, where a family of rules is tested on the rest
 METHODS = {
     "plain": "the tolerance as it is",
     "half": "half of the tolerance",
@@ -32,7 +32,7 @@ METHODS = {
 class MadeRule(NamedTuple):
     """A rule, what it took, and what was said of it.
 
-    ensemble : whether the models of the folds answer. smallest : tolerance that could be promised, or None.
+    ensemble : whether the models of the folds answer.
     """
 
     method: str

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-from experiments.coverage.rules import MadeRule, fitted_problem, held_out_rule, measure, rules_of
+from experiments.coverage.rules import FITTED_SHARE, MadeRule, fitted_problem, held_out_rule, measure, rules_of
 from experiments.coverage.settings import CONFIDENCE, SETTINGS, SIZES, Setting, make_learner, make_world
 from optfair import OptFairPost
 from optfair.constraints import Constraint, compile_rows
@@ -110,7 +110,7 @@ def world_scores(setting: Setting, seed: int) -> dict[str, dict[str, float]]:
     made = rules_of(*fitted_problem(model), half, ensemble=setting.ensemble)
     out = {rule.method: scores(rule, folds if rule.ensemble else full) for rule in made}
 
-    n_fit = int(0.6 * setting.n)
+    n_fit = int(FITTED_SHARE * setting.n)
     model = make_model(setting).fit(X[:n_fit], y[:n_fit], sensitive_features=groups[:n_fit])
     Z = model.joint_posterior(X[n_fit:])
     a, label = (index.get_indexer(column[n_fit:]) for index, column in zip(names.values(), (groups, y), strict=True))
@@ -188,7 +188,7 @@ def real_scores(name: str, seed: int) -> dict[str, dict[str, float]]:
     half = problem.with_constraints([Constraint(setting.criterion, setting.tolerance / 2)])
     made = rules_of(problem, solve_problem(problem), half, ensemble=False)
     out = {rule.method: score(rule, count_all(rule.rule).tensor, rows) for rule in made}
-    first, second = np.split(index, [int(0.6 * setting.n)])
+    first, second = np.split(index, [int(FITTED_SHARE * setting.n)])
     problem = problem_of(first)
     test = counter(Z[second], group[second], label[second], groups, classes)
     rule = held_out_rule(problem, solve_problem(problem), *test)
