@@ -80,6 +80,7 @@ def made_up_lines():
 
 
 def test_the_page_says_what_the_lines_say(tmp_path):
+    pytest.importorskip("jinja2", reason="pages are written by jinja2")
     text = page_text(made_up_lines(), tmp_path / "promise.md")
     assert "50.0 % (1.3 to 98.7)" in text and "for the forest): 12 of 24 runs" in " ".join(text.split())
     assert share_text([]) == "–"
@@ -103,6 +104,7 @@ def test_bad_input_is_refused(tmp_path, capsys):
 
 
 def test_the_committed_page_is_that_of_the_committed_lines():
+    pytest.importorskip("jinja2", reason="pages are written by jinja2")
     page = command.ROOT / "docs" / "promise.md"
     assert page.read_text(encoding="utf-8") == page_text(read_lines(LINES), page) + "\n"
     assert all(json.loads(line) for line in LINES.read_text(encoding="utf-8").splitlines())
