@@ -16,7 +16,7 @@ from optfair.rule.problem import FairProblem
 from optfair.rule.promise import held_out_promise
 from optfair.rule.promising import promise_rule, tightened_family
 from optfair.rule.rule import FairRule
-from optfair.rule.tightening import People, PromiseSearch
+from optfair.rule.tightening import FittedRows, PromiseSearch
 
 FITTED_SHARE = 0.6  # of a sample, where a family of rules is tested on the rest
 METHODS = {
@@ -50,12 +50,12 @@ def rules_of(problem: FairProblem, plain: Solution, half: FairProblem, ensemble:
     """
     yield MadeRule("plain", plain.rule)
     yield MadeRule("half", solve_problem(half, plain).rule)
-    search = PromiseSearch(problem, People(), CONFIDENCE, "sampled")
+    search = PromiseSearch(problem, FittedRows(), CONFIDENCE, "sampled")
     control = search.tightened(search.trial(plain), CONTROL)
     if control:
         yield MadeRule("control", control[-1].solution.rule, tightening=CONTROL)
     clock = time.perf_counter()
-    rule = promise_rule(problem, plain, People(), CONFIDENCE, "sampled", "mix")[0].rule
+    rule = promise_rule(problem, plain, FittedRows(), CONFIDENCE, "sampled", "mix")[0].rule
     assert rule.promise is not None
     facts = rule.share, rule.promise.tightening
     yield MadeRule("promise", rule, time.perf_counter() - clock, *facts)
@@ -71,7 +71,7 @@ def held_out_rule(
     count : of the decisions of a rule for these people, by labels. n_people : (A, m) of them.
     """
     kept: FairRule | None = None
-    for solution in tightened_family(problem, plain, People(), "sampled", n_people):
+    for solution in tightened_family(problem, plain, FittedRows(), "sampled", n_people):
         counts = count(solution.rule)
         promise = held_out_promise(counts, problem.rows.constraints, CONFIDENCE, "sampled")
         if not promise.kept:

@@ -24,7 +24,7 @@ from optfair.rule.driver import solve_problem
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
-from optfair.rule.tightening import People, PromiseSearch
+from optfair.rule.tightening import FittedRows, PromiseSearch
 from optfair.utils.parallel import cores
 
 FILE, SMALLEST = "coverage.jsonl", "smallest"
@@ -105,10 +105,9 @@ def world_scores(setting: Setting, seed: int) -> dict[str, dict[str, float]]:
 
     model = make_model(setting, ensemble=setting.ensemble).fit(X, y, sensitive_features=groups)
     half = fitted_problem(model)[0].with_constraints([Constraint(setting.criterion, setting.tolerance / 2)])
-    full = [model.joint_posterior(X_all)]
-    folds = [model._posteriors_by(fold, X_all, None)[1] for fold in model.fold_models_]
+    full, *folds = (model._posteriors_by(f, X_all, None)[1] for f in (model.posterior_model_, *model.fold_models_))
     made = rules_of(*fitted_problem(model), half, ensemble=setting.ensemble)
-    out = {rule.method: scores(rule, folds if rule.ensemble else full) for rule in made}
+    out = {rule.method: scores(rule, folds if rule.ensemble else [full]) for rule in made}
 
     n_fit = int(FITTED_SHARE * setting.n)
     model = make_model(setting).fit(X[:n_fit], y[:n_fit], sensitive_features=groups[:n_fit])
@@ -145,7 +144,7 @@ def smallest_tolerance(n: int) -> Line:
     for criterion in ("dp", "eo"):
         model = OptFairPost(make_learner("logistic"), criterion=criterion, tolerance=0.01, random_state=0)
         model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
-        search = PromiseSearch(fitted_problem(model)[0], People(), CONFIDENCE, "sampled")
+        search = PromiseSearch(fitted_problem(model)[0], FittedRows(), CONFIDENCE, "sampled")
         fairest = search.search(search.trial(fitted_problem(model)[1]))[1]
         out[criterion] = round(0.01 * fairest.ratio, 6)
     return out

@@ -45,6 +45,13 @@ def test_a_sample_of_real_people_is_measured_by_labels(small):
     assert set(line["scores"]) == set(METHODS) - {"ensemble"}
 
 
+def test_one_model_and_the_folds_answer_differently(small):
+    """A forest on all rows is another rule than the mixture of those on the folds."""
+    small["dp-wrong"] = replace(small["dp-wrong"], learner="forest")
+    scores = run_one("dp-wrong", 0)["scores"]
+    assert scores["promise"]["violation"] != scores["ensemble"]["violation"]
+
+
 def test_the_truth_of_a_world_is_that_of_its_own_evaluation(small):
     X, Z = module.world_population((4, 3, 4000))
     world = make_world(4, 3)

@@ -29,7 +29,7 @@ from optfair.inputs.identity import row_hashes, twin_codes
 from optfair.metrics import violation_bound
 from optfair.rule.promising import FAMILY
 from optfair.rule.rule import FairRule
-from optfair.rule.tightening import People, PromiseSearch
+from optfair.rule.tightening import FittedRows, PromiseSearch
 
 DATA = make_fair_classification(6000, n_classes=3, n_groups=3, random_state=2)
 GROUPS = DATA.sensitive_features
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_promise(promised):
 
 
 def test_more_confidence_and_less_tolerance_leave_less_room(promised):
-    search = PromiseSearch(fit(confidence=None)._fitted.problem, People(), 0.9, "sampled")
+    search = PromiseSearch(fit(confidence=None)._fitted.problem, FittedRows(), 0.9, "sampled")
     trial = search.trial(fit(confidence=None)._fitted.solution)
     ratios = []
     for confidence in (0.5, 0.8, 0.95, 0.99):
@@ -148,7 +148,7 @@ def test_people_of_equal_features_flip_together():
     model = OptFairPost(LogisticRegression(), tolerance=0.02, decision="sampled", random_state=0)
     fitted = model.fit(X, y, sensitive_features=a)._fitted
     kinds, first = twin_codes(row_hashes(X), None)
-    people = People(kinds=kinds, kind_posteriors=(model.joint_posterior(X[first]),))
+    people = FittedRows(kinds=kinds, kind_posteriors=(model.joint_posterior(X[first]),))
     noise = {}
     for decision in ("hashed", "sampled"):
         noise[decision] = PromiseSearch(fitted.problem, people, 0.95, decision).trial(fitted.solution).draws[0].std()
@@ -324,6 +324,7 @@ def test_a_handful_of_people_is_refused():
         ({"confidence": 95}, r"confidence=95: must be a number in \[0.5, 1\), e.g. 0.95"),
         ({"confidence": 1.0}, "confidence=1.0: must be"),
         ({"unpromised": "shrug"}, "unpromised='shrug': must be one of"),
+        ({"ensemble": "always", "confidence": None}, "ensemble='always': must be True, False or 'auto'"),
         ({"ensemble": True, "decision": "argmax"}, "ensemble=True: draws among the rules of folds"),
         ({"unpromised": "mix", "decision": "argmax"}, "unpromised='mix': draws decisions, and decision='argmax'"),
     ],

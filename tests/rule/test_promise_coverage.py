@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from experiments.coverage.settings import CONFIDENCE, CONTROL, make_world
 from optfair import Constraint, OptFairPost
 from optfair.constraints import compile_rows
-from optfair.rule.tightening import People, PromiseSearch
+from optfair.rule.tightening import FittedRows, PromiseSearch
 
 RUNS, POPULATION = 100, 100_000
 
@@ -30,7 +30,7 @@ def test_promises_are_kept_and_the_control_is_not(groups, classes, criterion, to
         model = OptFairPost(LogisticRegression(), **question)
         model.fit(data.X.to_numpy(), data.y, sensitive_features=data.sensitive_features)
         problem, plain = model._fitted.problem, model._fitted.solution
-        search = PromiseSearch(problem, People(), CONFIDENCE, "sampled")
+        search = PromiseSearch(problem, FittedRows(), CONFIDENCE, "sampled")
         first = search.trial(plain)
         promised, _ = search.search(first)
         assert promised is not None  # the tolerance is above the noise of the smallest group

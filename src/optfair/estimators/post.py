@@ -34,7 +34,7 @@ from optfair.rule.loading import rule_from_content
 from optfair.rule.problem import FairProblem
 from optfair.rule.promising import UNPROMISED
 from optfair.rule.rule import flat
-from optfair.rule.tightening import People, PromiseSearch
+from optfair.rule.tightening import FittedRows, PromiseSearch
 from optfair.utils.checks import check_choice, check_number
 from optfair.utils.parallel import uses_cores
 from optfair.utils.recovery import restore_on_failure
@@ -341,11 +341,11 @@ class OptFairPost(RuleSolver):
     def _check_promise(self) -> None:
         """Check what is to be promised to new people."""
         check_choice("unpromised", self.unpromised, UNPROMISED)
+        if self.ensemble not in (True, False, "auto"):
+            raise ValueError(f"ensemble={self.ensemble!r}: must be True, False or 'auto'.")
         if self.confidence is None:
             return
         check_number("confidence", self.confidence, "[0.5, 1)", ", e.g. 0.95")
-        if self.ensemble not in (True, False, "auto"):
-            raise ValueError(f"ensemble={self.ensemble!r}: must be True, False or 'auto'.")
         if self.decision == "argmax" and self.unpromised == "mix":
             raise ValueError("unpromised='mix': draws decisions, and decision='argmax' draws none; use 'loosen'.")
         if self.decision == "argmax" and self.ensemble is True:
@@ -353,13 +353,13 @@ class OptFairPost(RuleSolver):
                 "ensemble=True: draws among the rules of folds, and decision='argmax' draws none; use one."
             )
 
-    def _people(self, data: TrainingData, problem: FairProblem, plain: Solution) -> People:
+    def _people(self, data: TrainingData, problem: FairProblem, plain: Solution) -> FittedRows:
         """Return who the rows fitted on are, and choose which models answer; see `ensemble`."""
         group = data.a if self.awareness == "aware" else None
         Z, answering = self._posteriors_by(self.posterior_model_, data.X, group)
         if self._keeps_estimator():
             _warn_if_seen(Z.sum(axis=1), data.y)
-        people = People(data.cluster, answering)
+        people = FittedRows(data.cluster, answering)
         if self.fold_models_ and self.decision != "argmax":
             trial = PromiseSearch(problem, people, float(self.confidence or 0), "sampled").trial(plain)
             is_close = bool((np.abs(trial.shift) <= CLOSE * trial.se).all())
@@ -367,7 +367,7 @@ class OptFairPost(RuleSolver):
         elif self.ensemble == "auto":
             self.fold_models_ = ()
         if self.fold_models_:
-            people = People(data.cluster)
+            people = FittedRows(data.cluster)
         if self.decision != "hashed":
             return people
         kinds, first = twin_codes(row_hashes(data.X), group)

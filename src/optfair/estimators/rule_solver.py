@@ -32,7 +32,7 @@ from optfair.rule.problem import FairProblem
 from optfair.rule.promise import Promise
 from optfair.rule.promising import promise_rule, tightened_family
 from optfair.rule.rule import FairRule
-from optfair.rule.tightening import People
+from optfair.rule.tightening import FittedRows
 from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tolerance_path, with_tolerance
 from optfair.utils.parallel import uses_cores
 from optfair.utils.seeds import as_seed
@@ -53,7 +53,7 @@ class FittedPosteriors:
     """
 
     problem: FairProblem
-    people: People | None
+    people: FittedRows | None
     solution: Solution
     plain: ConfusionCounts
     recalibrated: ConfusionCounts | None
@@ -85,7 +85,7 @@ class RuleSolver(SavableClassifier):
         return solve_problem(problem, start)
 
     def _promise(
-        self, problem: FairProblem, solution: Solution, people: People | None
+        self, problem: FairProblem, solution: Solution, people: FittedRows | None
     ) -> tuple[Solution, FairProblem, list[AnyConstraint]]:
         """Return the rule itself, or with a confidence one that is promised to new people, and what it is for.
 
@@ -214,7 +214,7 @@ class RuleSolver(SavableClassifier):
     def _family(self, n_people: np.ndarray) -> Iterator[Self]:
         """Yield classifiers whose rules are tightened less and less; see `PromisingClassifier`."""
         fitted = self._posteriors()
-        parts = fitted.problem, fitted.solution, fitted.people or People(), self.decision
+        parts = fitted.problem, fitted.solution, fitted.people or FittedRows(), self.decision
         for solution in tightened_family(*parts, n_people):
             yield self._with_solution(solution, fitted.problem)
 

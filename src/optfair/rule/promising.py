@@ -27,7 +27,7 @@ from optfair.rule.promise import (
     single_tolerance,
     statement,
 )
-from optfair.rule.tightening import People, PromiseSearch, Trial
+from optfair.rule.tightening import FittedRows, PromiseSearch, Trial
 
 UNPROMISED = ("error", "mix", "loosen")
 FEWEST_PEOPLE = 30  # behind a rate: with fewer, no promise about it; simulations had hundreds
@@ -41,7 +41,7 @@ SPARE = 1.25  # a tolerance that leaves the rule some room, by the smallest one 
 
 
 def promise_rule(
-    problem: FairProblem, plain: Solution, people: People, confidence: float, decision: str, unpromised: str
+    problem: FairProblem, plain: Solution, people: FittedRows, confidence: float, decision: str, unpromised: str
 ) -> tuple[Solution, FairProblem]:
     """Return a rule of the problem that is promised to new people, with its promise, and the problem that it is for.
 
@@ -65,7 +65,7 @@ def promise_rule(
 
 
 def tightened_family(
-    problem: FairProblem, plain: Solution, people: People, decision: str, n_people: np.ndarray
+    problem: FairProblem, plain: Solution, people: FittedRows, decision: str, n_people: np.ndarray
 ) -> Iterator[Solution]:
     """Yield rules tightened by what chance can do to new people of these numbers, the strictest first.
 

@@ -74,7 +74,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class FittedRows:
     """Who the rows of a problem are, and what the models that answer say of them.
 
     cluster : codes of the people, or None: a person is one, however many rows. answering : z of the rows by the model
@@ -95,7 +95,7 @@ class PromiseSearch:
     problem : as asked for, with the observed cells of its rows. decision : how the rule will be used.
     """
 
-    def __init__(self, problem: FairProblem, people: People, confidence: float, decision: str) -> None:
+    def __init__(self, problem: FairProblem, people: FittedRows, confidence: float, decision: str) -> None:
         self.problem, self.people, self.confidence, self.decision = problem, people, confidence, decision
         self.rows = as_rates(problem.rows)
         self.measure = problem.posterior.draw(problem.posterior.n)
@@ -166,8 +166,8 @@ class PromiseSearch:
     def limits(self, trial: Trial) -> tuple[np.ndarray, np.ndarray]:
         """Return limits of each value in the population, each by itself with the confidence, (K,) each."""
         D, extra = trial.values[:, None] - trial.draws, np.abs(trial.shift)
-        levels = 1 - self.confidence, self.confidence
-        low, high = np.quantile(D, levels[0], axis=1), np.quantile(D, levels[1], axis=1, method="higher")
+        low = np.quantile(D, 1 - self.confidence, axis=1, method="lower")
+        high = np.quantile(D, self.confidence, axis=1, method="higher")
         return low - extra, high + extra
 
     # -- tighter rules -------------------------------------------------------------------------------------
