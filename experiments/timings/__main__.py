@@ -20,6 +20,7 @@ NAMES = {
     "closed": "what recalibration does to a fitted model beside fairness (needs $OPTFAIR_DATA; minutes)",
     "aware": "rules that know the group beside blind ones, on new people (needs $OPTFAIR_DATA; minutes)",
     "posterior": "joint beside factored posteriors, on new people (needs $OPTFAIR_DATA; a quarter of an hour)",
+    "unknown": "rules where the groups of some people are unknown, inferred or left out, on new people (minutes)",
     "busy": "what OptFairPost.fit costs on idle and on busy cores, by number of threads (minutes)",
     "images": "OptFairIn with a ResNet on 10,000 images of CelebA (needs $OPTFAIR_DATA; minutes)",
 }

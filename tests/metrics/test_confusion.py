@@ -91,3 +91,47 @@ def test_inputs_are_not_changed():
     group_confusion(y, h, sensitive_features=a, sample_weight=w).violation_interval("eo", n_replicates=20)
     for x, copy in zip((y, label, h, a, w), before, strict=True):
         np.testing.assert_array_equal(x, copy)
+
+
+# -- rows without a group -----------------------------------------------------------------------------------
+LEFT_OUT = r"^sensitive_features: 50 of 200 rows have a missing value and are left out; optfair.metrics.unknown_group_b"
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities", "weights", "clusters", "no labels"])
+def test_rows_without_a_group_can_be_left_out(kind):
+    y, label, h, group, _ = random_rows(0)
+    missing = np.arange(200) % 4 == 0
+    columns = {
+        "y_true": None if kind == "no labels" else y,
+        "prediction": h if kind == "probabilities" else label,
+        "sample_weight": np.random.default_rng(0).uniform(1, 2, 200) if kind == "weights" else None,
+        "cluster": np.arange(200) // 3 if kind == "clusters" else None,
+    }
+    part = {name: None if column is None else column[~missing] for name, column in columns.items()}
+    with pytest.warns(OptFairWarning, match=LEFT_OUT):
+        counts = group_confusion(
+            **columns, sensitive_features=pd.Series(group, dtype=object).mask(missing, None), missing="drop"
+        )
+    alone = group_confusion(**part, sensitive_features=group[~missing])
+    np.testing.assert_array_equal(counts.tensor, alone.tensor)
+    np.testing.assert_array_equal(counts.second_moment, alone.second_moment)
+    np.testing.assert_array_equal(counts.n_people, alone.n_people)
+    assert counts.groups.tolist() == alone.groups.tolist() and counts.n_clusters == alone.n_clusters
+
+
+def test_whoever_misses_one_attribute_is_left_out():
+    frame = pd.DataFrame({"a": ["x", None, "y", "x"], "b": [1, 2, None, 2]}, dtype=object)
+    with pytest.warns(OptFairWarning, match="2 of 4 rows have a missing value and are left out"):
+        counts = group_confusion([0, 1, 0, 1], [0, 1, 0, 0], sensitive_features=frame, missing="drop")
+    assert counts.groups.tolist() == [("x", 1), ("x", 2)] and counts.n_people.sum() == 2
+
+
+def test_nothing_is_said_where_nobody_is_left_out():
+    assert metrics.violation([0, 1], [0, 1], sensitive_features=["A", "B"], missing="drop") == 0.5
+
+
+def test_updates_leave_rows_out_too():
+    counts = group_confusion([0, 1], [0, 1], sensitive_features=["A", "B"])
+    with pytest.warns(OptFairWarning, match="1 of 2 rows have a missing value and are left out"):
+        more = counts.update([0, 1], [1, 1], sensitive_features=["A", None], missing="drop")
+    assert more.n_people.sum() == 3

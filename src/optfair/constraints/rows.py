@@ -66,9 +66,12 @@ class RowSet:
 
     def rate_matrix(self, prior: np.ndarray) -> sparse.csr_array:
         """Return diag(1 / (G P)) N, (R, A·m·m): the rates that rows combine, as functions of vec(J)."""
+        return sparse.csr_array(sparse.diags_array(self.rate_weights(prior)) @ self.hits)
+
+    def rate_weights(self, prior: np.ndarray) -> np.ndarray:
+        """Return 1 / (G P), (R,), zero where that divides by nothing."""
         mass = self.conditions @ np.ravel(prior)
-        inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
-        return sparse.csr_array(sparse.diags_array(inverse) @ self.hits)
+        return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
     def rates(self, confusion: np.ndarray) -> np.ndarray:
         """Return the R rates of J, NaN where a cell is empty.   confusion: (..., A, m, m) -> (..., R)"""

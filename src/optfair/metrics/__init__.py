@@ -7,12 +7,14 @@ from optfair.metrics.confusion import GroupConfusion, group_confusion
 from optfair.metrics.constraint_table import constraint_table
 from optfair.metrics.intervals import ViolationInterval
 from optfair.metrics.measures import gaps, group_rates, noise_floor, violation, violation_bound, violation_interval
+from optfair.metrics.unknown_groups import UnknownGroupBounds, unknown_group_bounds
 
 if TYPE_CHECKING:
     from optfair.metrics.scoring import ViolationScorer
 
 __all__ = [
     "GroupConfusion",
+    "UnknownGroupBounds",
     "ViolationBound",
     "ViolationInterval",
     "ViolationScorer",
@@ -21,6 +23,7 @@ __all__ = [
     "group_confusion",
     "group_rates",
     "noise_floor",
+    "unknown_group_bounds",
     "violation",
     "violation_bound",
     "violation_interval",

@@ -112,8 +112,8 @@ class GroupConfusion(ConfusionCounts):
             Predicted classes, or probabilities with columns in the order of ``classes``.
         sensitive_features : array-like of shape (n,) or (n, n_attributes)
             Group of each row, one of ``groups``.
-        missing : {"error", "group"}, default "error"
-            What rows without a group are.
+        missing : {"error", "group", "drop"}, default "error"
+            What rows without a group are; see `group_confusion`.
 
         Returns
         -------
@@ -360,8 +360,8 @@ def group_confusion(
         Order of the classes; sorted by default, for labels those of ``y_true`` and ``prediction`` together.
     groups : sequence of group names, optional
         Order of the groups; may hold groups that have no rows here.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
     cluster : array-like of shape (n,), optional
         The person of each row, where some have several. All uncertainty then is as if the rows of a person were one,
         with their weights together: never too little, however alike they are.

@@ -20,19 +20,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.errors import brief_names, brief_repr
+from optfair.errors import brief_names, brief_repr, warn
 from optfair.inputs.alignment import check_same_rows
 from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.labels import (
+    MISSING_CHOICES,
     check_weights,
     encode_classes,
     encode_groups,
+    encode_partial_groups,
     name_index,
     object_array,
     recode,
 )
 from optfair.inputs.values import check_columns, several_types
-from optfair.utils.checks import ROW_SUM_SLACK
+from optfair.utils.checks import ROW_SUM_SLACK, check_choice
+
+MEASURED_CHOICES = (*MISSING_CHOICES, "drop")  # what a measurement can do about rows without a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +104,53 @@ def count_rows(
         sample_weight=sample_weight,
         cluster=cluster,
     )
-    group, group_names = encode_groups(sensitive_features, n, missing=missing)
+    group, group_names, positions = _read_groups(sensitive_features, n, missing)
     if groups is not None:
         index = name_index(groups, "groups")
         group, group_names = recode(group, list(group_names), index, "sensitive_features", "groups="), index
     weights, people = check_weights(sample_weight, n), encode_clusters(cluster, n)
+    rows = read_labelled_rows(y_true, prediction, classes)
+    true, h = rows.true[positions], rows.prediction[positions]
+    weights, people = (None if column is None else column[positions] for column in (weights, people))
+    counts = count_codes(group, true, h, weights, group_names, rows.classes, people)
+    return counts if rows.labelled else replace(counts, labelled=False)
+
+
+def _read_groups(sensitive_features: Any, n: int, missing: str) -> tuple[np.ndarray, pd.Index, np.ndarray | slice]:
+    """Return the groups of the rows that are counted, their names, and which rows these are."""
+    check_choice("missing", missing, MEASURED_CHOICES)
+    if missing != "drop":
+        return *encode_groups(sensitive_features, n, missing=missing), slice(None)
+    partial = encode_partial_groups(sensitive_features, n)
+    if partial.n_missing:
+        warn(
+            f"sensitive_features: {partial.n_missing} of {n} rows have a missing value and are left out; "
+            "optfair.metrics.unknown_group_bounds tells what holds whatever their groups are."
+        )
+    positions = np.flatnonzero(partial.codes >= 0)
+    return partial.codes[positions], partial.names, positions
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """True classes and predictions as codes.
+
+    true : (n,) codes, all 0 where true classes are unknown. prediction : (n,) codes, or (n, m) probabilities.
+    classes : their names. labelled : whether true classes are known.
+    """
+
+    true: np.ndarray
+    prediction: np.ndarray
+    classes: pd.Index
+    labelled: bool
+
+
+def read_labelled_rows(y_true: Any, prediction: Any, classes: Iterable[Hashable] | None = None) -> CodedRows:
+    """Read true classes, which may be None, and predictions: labels, or probabilities of the classes."""
     if y_true is None:
         label, probabilities, names = read_prediction(prediction, _class_names(prediction, classes), fixed=True)
         h = label if probabilities is None else probabilities
-        counts = count_codes(group, np.zeros(n, dtype=int), h, weights, group_names, names, people)
-        return replace(counts, labelled=False)
+        return CodedRows(np.zeros(len(h), dtype=int), h, names, False)
     true, true_names = encode_classes(y_true, classes)
     if classes is None and (types := several_types(true_names)):
         raise ValueError(
@@ -118,8 +159,7 @@ def count_rows(
     label, probabilities, names = read_prediction(prediction, true_names, fixed=classes is not None)
     if len(names) != len(true_names) or list(names) != list(true_names):
         true = recode(true, list(true_names), names, "y_true", "classes=")
-    h = label if probabilities is None else probabilities
-    return count_codes(group, true, h, weights, group_names, names, people)
+    return CodedRows(true, label if probabilities is None else probabilities, names, True)
 
 
 def _class_names(prediction: Any, classes: Iterable[Hashable] | None) -> pd.Index:

@@ -29,6 +29,7 @@ from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.noise import own_noise
 from optfair.metrics.null_model import nulls_of, pooled_cells, tensor_noise
 from optfair.utils.checks import check_integer, check_number
+from optfair.utils.html import card
 from optfair.utils.seeds import as_generator
 
 
@@ -86,6 +87,15 @@ class ViolationInterval:
             f"violation {self.value:.4f}, {self.level:.0%} interval [{self.lower:.4f}, {self.upper:.4f}]: {verdict}; "
             f"a fair rule stays below {self.noise_floor:.4f} (noise floor); largest gap: {worst['criterion']}, {place}"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("largest gap", f"{self.value:.4f}"),
+            (f"{self.level:.0%} interval", f"{self.lower:.4f} to {self.upper:.4f}"),
+            (f"at most, {self.level:.0%}", f"{self.bound:.4f}"),
+            ("by chance alone up to", f"{self.noise_floor:.4f}"),
+        ]
+        return card("Violation: more than chance" if self.lower > 0 else "Violation: could be chance", rows, str(self))
 
 
 def fair_quantile(

@@ -48,8 +48,8 @@ def violation(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
 
     Returns
     -------
@@ -108,8 +108,8 @@ def gaps(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
     cluster : array-like of shape (n,), optional
         The person of each row, where some have several; see `group_confusion`.
 
@@ -159,8 +159,8 @@ def group_rates(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
 
     Returns
     -------
@@ -225,8 +225,8 @@ def noise_floor(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
     cluster : array-like of shape (n,), optional
         The person of each row, where some have several; see `group_confusion`.
     level : float, default 0.95
@@ -304,8 +304,8 @@ def violation_interval(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
     cluster : array-like of shape (n,), optional
         The person of each row, where some have several; see `group_confusion`.
     level : float, default 0.95
@@ -380,8 +380,8 @@ def violation_bound(
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
         Order of the classes; sorted by default.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
     cluster : array-like of shape (n,), optional
         The person of each row, where some have several; see `group_confusion`.
     level : float, default 0.95

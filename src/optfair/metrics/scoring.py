@@ -48,8 +48,8 @@ class ViolationScorer(BaseEstimator):
         come as an argument, or the estimator says where they are.
     method : {"predict", "predict_proba"}, default "predict"
         Measure the predictions as delivered, or the randomised rule behind them, which has less noise.
-    missing : {"error", "group"}, default "error"
-        What rows without a group are: an error, or a group of their own, named "(missing)".
+    missing : {"error", "group", "drop"}, default "error"
+        What rows without a group are: an error, a group of their own, named "(missing)", or left out with a warning.
 
     Examples
     --------

@@ -2,7 +2,9 @@
 
     blind   one scaling of all cells (a, i), where there are people enough for so many parameters, also in the sample
             that fits are held to; else by factors, ẑ[a, i] = P̂(Y=i | X) · P̂(A=a | X, Y=i), one scaling of the classes
-            and one of the groups in each class
+            and one of the groups in each class. Where some groups are unknown by factors too, the classes with the
+            labels of everybody; and the groups may depend on P(Y | X) beside their own shares, as they do in a scaling
+            of all cells
     aware   ẑ[a, i] = P̂(Y=i | X, A=a) for people of group a, one scaling that all groups share
 
 The factors have about one parameter for every m of all cells. With many groups for the people there are, a scaling of
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -25,9 +28,12 @@ from optfair.posteriors.scaling import (
     RIDGE,
     AwareScaling,
     Scaling,
+    ShareScaling,
     fit_aware_scaling,
     fit_scaling,
+    fit_share_scaling,
     identity_scaling,
+    identity_share_scaling,
 )
 from optfair.utils.parallel import map_blocks, one_blas_thread
 
@@ -38,7 +44,7 @@ ROWS_PER_PARAMETER = 20  # of (B, b): with fewer rows the scaling overfits
 MIN_ROWS_FOR_CV = 100  # rows, for some of them to be held out
 MIN_CLASS_ROWS = 5  # rows of each class in a group: with fewer, labels cannot say how likely the class is
 
-Map = TypeVar("Map", Scaling, AwareScaling)
+Map = TypeVar("Map", Scaling, ShareScaling, AwareScaling)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +76,7 @@ class FactorCalibration:
     """classes : of P(Y | X), or None where the model's own is kept. groups : of P(A | X, Y=i), one for each class i."""
 
     classes: Scaling | None
-    groups: tuple[Scaling, ...]
+    groups: tuple[Scaling | ShareScaling, ...]
 
     def __call__(self, Z: np.ndarray, group: np.ndarray | None = None, pooled: np.ndarray | None = None) -> np.ndarray:
         """Return ẑ of rows (n, A, m); nobody's group is needed."""
@@ -82,7 +88,8 @@ class FactorCalibration:
             total = _divide_by_classes(cells)
             P = total if self.classes is None else self.classes.columns(total.T)
             for i, scaling in enumerate(self.groups):
-                np.multiply(scaling.columns(cells[:, i].T), P[i], out=cells[:, i])
+                classes = (total.T,) if isinstance(scaling, ShareScaling) else ()
+                np.multiply(scaling.columns(cells[:, i].T, *classes), P[i], out=cells[:, i])
             out[block] = cells.reshape(A * m, -1).T
 
         map_blocks(fill, len(Z), 4 * A * m)
@@ -129,20 +136,21 @@ def calibrate_blind(
 ) -> tuple[JointCalibration | FactorCalibration, np.ndarray]:
     """Return the calibration of new rows, and ẑ (n, A, m) of these.
 
-    splits : (train, test) positions, every row in one test part. keep_classes : P(Y | X) is the model's own, to the
-    last bit but for the rounding of a sum.
+    a : (n,) groups, −1 where unknown. splits : (train, test) positions, every row in one test part. keep_classes :
+    P(Y | X) is the model's own, to the last bit but for the rounding of a sum.
     """
-    n, A, m = Z.shape
+    (n, A, m), is_known = Z.shape, a >= 0
     with one_blas_thread():  # small matrices between passes: threads would cost more than they give
-        if min(effective_rows(weight, n), FIT_ROWS) >= ROWS_PER_PARAMETER * A * m * (A * m + 1):
+        if is_known.all() and min(effective_rows(weight, n), FIT_ROWS) >= ROWS_PER_PARAMETER * A * m * (A * m + 1):
             scaling = fit_scaling(Z.reshape(n, -1), a * m + y, weight, seed=seed)
             joint = JointCalibration(scaling, keep_classes)
             return joint, joint(Z)
+        P = class_probabilities(Z)
+        fit_groups = fit_factor if is_known.all() else partial(fit_shares, P)
         groups = [
-            fit_factor(Q, a, np.flatnonzero(y == i), weight, splits, seed, GROUP_RIDGE)
+            fit_groups(Q, a, np.flatnonzero((y == i) & is_known), weight, splits, seed, GROUP_RIDGE)
             for i, Q in enumerate(group_shares(Z))
         ]
-        P = class_probabilities(Z)
         classes, P = (None, P) if keep_classes else fit_factor(P, y, np.arange(n), weight, splits, seed)
     calibration = FactorCalibration(classes, tuple(scaling for scaling, _ in groups))
     return calibration, join_factors(P, [shares for _, shares in groups])
@@ -217,6 +225,37 @@ def fit_factor(
         return scaling(P[part])
 
     return fit_out_of_fold(fit, apply, 2 * k if diagonal else k * (k + 1), target, rows, weight, splits, plenty_ridge)
+
+
+def fit_shares(
+    classes: np.ndarray,
+    Q: np.ndarray,
+    a: np.ndarray,
+    rows: np.ndarray,
+    weight: np.ndarray | None,
+    splits: Splits,
+    seed: int,
+    ridge: float,
+) -> tuple[Scaling | ShareScaling, np.ndarray]:
+    """Return a scaling of the shares Q (n, A) of groups in one class, fitted to some rows, and Q̂ of all.
+
+    classes : P(Y | X), (n, m). ridge : where rows are plenty. Of very many groups as `fit_factor`.
+    """
+    A, m = Q.shape[1], classes.shape[1]
+    n_parameters = A * (A + m + 1)
+    if ROWS_PER_PARAMETER * n_parameters > FIT_ROWS:
+        return fit_factor(Q, a, rows, weight, splits, seed, ridge)
+
+    def fit(part: np.ndarray, ridge: float, _: ShareScaling | None) -> ShareScaling:
+        if not len(part):
+            return identity_share_scaling(A, m)
+        w = None if weight is None else weight[part]
+        return fit_share_scaling(Q[part], classes[part], a[part], w, ridge, seed)
+
+    def apply(scaling: ShareScaling, part: np.ndarray) -> np.ndarray:
+        return scaling.columns(Q[part], classes[part]).T
+
+    return fit_out_of_fold(fit, apply, n_parameters, a, rows, weight, splits, ridge)
 
 
 def fit_out_of_fold(

@@ -35,8 +35,11 @@ from optfair.posteriors.logistic_stack import LogisticStack
 from optfair.posteriors.preprocessing import count_shared, fitted_steps, transform, writes_into_rows
 from optfair.utils.checks import ROW_SUM_SLACK
 from optfair.utils.parallel import map_blocks, one_blas_thread, spare_cores
+from optfair.utils.progress import tick
 from optfair.utils.seeds import short_seed
 from optfair.utils.thread_limits import openmp_limit
+
+FITTING = "fitting models"  # the stage whose steps are models
 
 
 def default_estimator(X: Any, argument: str = "estimator") -> Pipeline:
@@ -165,6 +168,7 @@ def fit_model(estimator: Any, X: Any, target: np.ndarray, weight: np.ndarray | N
         raise ValueError(
             f"estimator: {type(model).__name__} knows other classes than it was fitted to; is a part frozen?"
         )
+    tick(FITTING)
     return model
 
 

@@ -29,6 +29,7 @@ from optfair.inputs.splits import Splits, make_splits
 from optfair.inputs.training_data import TrainingData
 from optfair.inputs.values import check_columns
 from optfair.posteriors.models import (
+    FITTING,
     ClassModel,
     FactoredModel,
     GivenGroupModel,
@@ -47,6 +48,7 @@ from optfair.posteriors.models import (
 from optfair.posteriors.preprocessing import BLIND_TO_Y, count_leading
 from optfair.utils.checks import check_choice
 from optfair.utils.parallel import cores, n_threads
+from optfair.utils.progress import Stage, carried, stage
 
 COPIED_NUMBERS = 125_000_000  # of X, a gigabyte, that folds side by side may copy at once where nobody asked for it
 POSTERIORS = ("auto", "joint", "factored")
@@ -63,7 +65,7 @@ def is_fitted_model(estimator: Any, cv: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorRecipe:
-    """How z is learned from rows with X, group codes a (n,), class codes y (n,) and weights.
+    """How z is learned from rows with X, group codes a (n,), −1 where unknown, class codes y (n,) and weights.
 
     kind : "joint", "factored" or "given". fixed : a fitted ClassModel that is never refitted, or None.
     shape : (A, m). seed : of the models' parts that have none, or None. shared_steps : how many of the first steps of
@@ -85,6 +87,11 @@ class PosteriorRecipe:
         models = [self.estimator, self.group_estimator if self.kind == "factored" else None]
         names = {type(model).__name__ for model in models if model is not None and not takes_weights(model)}
         return tuple(sorted(names))
+
+    @property
+    def n_models(self) -> int:
+        """Number of models that a fit has."""
+        return (self.fixed is None) + (self.shape[1] if self.kind == "factored" else 0)
 
     @property
     def is_of_sklearn(self) -> bool:
@@ -112,14 +119,20 @@ class PosteriorRecipe:
     def _fit_groups(
         self, X: Any, a: np.ndarray, y: np.ndarray, weight: np.ndarray | None, class_model: Any
     ) -> GroupModels:
-        """Fit a model of the group in each class, behind preprocessing that all of them have in common, if any."""
-        A, m = self.shape
+        """Fit a model of the group in each class, behind preprocessing that all of them have in common, if any.
+
+        Only rows of known group have something to say about groups; preprocessing learns from all.
+        """
+        (A, m), is_known = self.shape, a >= 0
+        if not is_known.any():
+            raise ValueError("cv: nobody in a training part is of known group; use fewer folds, or a number of them.")
         transformer, X, estimator = self._preprocess(X, weight, class_model)
         models, columns, shares = [], [], np.empty((m, A))
+        all_shares = np.bincount(a[is_known], None if weight is None else weight[is_known], A)
         for i in range(m):
-            rows = np.flatnonzero(y == i)
+            rows = np.flatnonzero((y == i) & is_known)
             w = None if weight is None else weight[rows]
-            shares[i] = np.bincount(a[rows], w, A) if len(rows) else np.bincount(a, weight, A)
+            shares[i] = np.bincount(a[rows], w, A) if len(rows) else all_shares
             shares[i] /= shares[i].sum()
             groups, codes = np.unique(a[rows], return_inverse=True)
             model = fit_model(estimator, take_rows(X, rows), codes, w, self.seed) if len(rows) else None
@@ -165,6 +178,11 @@ def make_recipe(
     """Return the recipe that the arguments of an estimator stand for. holds_group : aware, and X tells the group."""
     check_choice("posterior", posterior, POSTERIORS)
     shape = len(data.groups), len(data.classes)
+    if posterior == "joint" and data.n_unknown:
+        raise ValueError(
+            f"posterior='joint': needs the group of everybody, and {data.n_unknown} of {len(data.y)} rows have none; "
+            "use 'factored' or 'auto'."
+        )
     if group_estimator is not None and (not hasattr(group_estimator, "fit") or isinstance(group_estimator, type)):
         raise ValueError(
             f"group_estimator={brief_repr(group_estimator)}: must be a classifier; it is fitted to the groups."
@@ -193,7 +211,8 @@ def make_recipe(
         group_estimator = estimator if group_estimator is None else group_estimator
         # "auto" is joint for networks too: factored ones take twice the seconds and are no more accurate at equal
         # violation (`python -m experiments.timings posterior`; "Joint or factored" in docs/guide.md).
-        kind = "given" if holds_group else "factored" if posterior == "factored" else "joint"
+        is_factored = posterior == "factored" or data.n_unknown > 0
+        kind = "given" if holds_group else "factored" if is_factored else "joint"
         n_frozen = count_leading(group_estimator, FrozenEstimator)
         recipe = PosteriorRecipe(kind, estimator, group_estimator, None, shape, seed, n_frozen)
     models = [recipe.estimator, recipe.group_estimator if recipe.kind == "factored" else None]
@@ -247,13 +266,13 @@ def fit_posteriors(
     recipe = make_recipe(estimator, group_estimator, posterior, cv, data, seed, holds_group=holds_group)
     splits = [] if in_sample else make_splits(cv, data)
     unweighted = () if data.weight is None else recipe.unweighted
-    n_models = (recipe.fixed is None) + (recipe.shape[1] if recipe.kind == "factored" else 0)
     with explain_missing_column(left_out if recipe.fixed is not None else None):
         if in_sample:
-            model = recipe.fit(data.X, data.a, data.y, data.weight)
-            return PosteriorFit(model(data.X), model, splits, n_models, unweighted)
+            with stage(FITTING, recipe.n_models):
+                model = recipe.fit(data.X, data.a, data.y, data.weight)
+            return PosteriorFit(model(data.X), model, splits, recipe.n_models, unweighted)
         Z, model, fold_models = out_of_fold(recipe, data, splits, n_jobs)
-    n_fits = n_models * (len(splits) + 1)
+    n_fits = recipe.n_models * (len(splits) + 1)
     return PosteriorFit(Z, model, splits, n_fits, unweighted, fold_models if keep_folds else ())
 
 
@@ -286,14 +305,27 @@ def out_of_fold(
     all_rows = np.arange(n)
     folds = [*splits, (all_rows, None)]
     n_jobs, kind = _workers(recipe, data, len(folds), n_jobs)
-    fit = _fit_and_predict if n_jobs == 1 else _fit_on_one_core
-    jobs = (delayed(fit)(recipe, data, train, test) for train, test in folds)
-    with warnings.catch_warnings():  # tasks in threads exchange the list of filters, and the last may keep another's
-        *parts, (model, _) = Parallel(n_jobs=n_jobs, prefer=kind)(jobs)
+    with warnings.catch_warnings(), stage(FITTING, recipe.n_models * len(folds)) as work:
+        # Filters are kept: tasks in threads exchange the list of them, and the last may keep another's.
+        fit = carried(_fit_and_predict if n_jobs == 1 else _fit_on_one_core)
+        jobs = (delayed(fit)(recipe, data, train, test) for train, test in folds)
+        *parts, (model, _) = _CountingParallel(work, recipe.n_models, n_jobs=n_jobs, prefer=kind)(jobs)
     Z = np.empty((n, *recipe.shape))
     for (_, test), (_, rows) in zip(splits, parts, strict=True):
         Z[test] = rows
     return Z, model, tuple(fold_model for fold_model, _ in parts)
+
+
+class _CountingParallel(Parallel):
+    """Workers whose finished tasks, of so many models each, count in a stage, also those in other processes."""
+
+    def __init__(self, work: Stage, n_models: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.work, self.n_models = work, n_models
+
+    def print_progress(self) -> None:
+        """Count, where joblib would print."""
+        self.work.reach(self.n_models * self.n_completed_tasks)
 
 
 def _workers(recipe: PosteriorRecipe, data: TrainingData, n_fits: int, n_jobs: int | None) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """Scale probabilities by the labels of rows: what calibration fits, once for each factor of z.
 
     Scaling         softmax(log z · B + b)              z: (k,)   B: any (k, k), or, of very many cells, diagonal
+    ShareScaling    softmax(log q · B + log P(Y | x) · C + b)     q = P(A | x, Y=i), of one class i
     AwareScaling    softmax(log P(Y | x, a) · B + log P(Y | x) · C + b + b_a)     groups share B, C and b
 
 Fitted by `multinomial`, with a ridge that draws B towards the identity and C and b_a towards zero, which is no
@@ -57,6 +58,23 @@ class Scaling:
 
 
 @dataclass(frozen=True, eq=False)
+class ShareScaling:
+    """slopes : (k + m, k) B above C, intercepts : (k,) b, of the k groups in ``cells`` (others stay zero); p in all."""
+
+    slopes: np.ndarray
+    intercepts: np.ndarray
+    cells: np.ndarray
+    p: int
+
+    def columns(self, shares: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return P(A | X, Y=i), calibrated, group by group, (p, n), of shares (n, p) and P(Y | X), (n, m)."""
+        logs = np.column_stack([_logs(shares, self.cells), _logs(classes, np.arange(classes.shape[1]))])
+        out = np.zeros((self.p, len(shares)))
+        out[self.cells] = special.softmax(self.slopes.T @ logs.T + self.intercepts[:, None], axis=0)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
 class AwareScaling:
     """slopes : (2k, k) B above C, intercepts : (A, k) b + b_a, of the k classes in ``classes``; m classes in all."""
 
@@ -76,6 +94,11 @@ class AwareScaling:
 def identity_scaling(k: int) -> Scaling:
     """Return the scaling that changes nothing, but for probabilities that are rounding."""
     return Scaling(np.eye(k), np.zeros(k), np.arange(k), k)
+
+
+def identity_share_scaling(A: int, m: int) -> ShareScaling:
+    """Return the scaling that leaves the shares of A groups as they are, whatever the m classes."""
+    return ShareScaling(np.eye(A + m, A), np.zeros(A), np.arange(A), A)
 
 
 def fit_scaling(
@@ -102,6 +125,24 @@ def fit_scaling(
 
     cells, theta = fit_multinomial(features, cell, Z.shape[1], weight, ridge, seed, origin, diagonal=diagonal)
     return Scaling(np.diag(theta[:, 1]) if diagonal else theta[:, 1:].T, theta[:, 0], cells, Z.shape[1])
+
+
+def fit_share_scaling(
+    shares: np.ndarray,
+    classes: np.ndarray,
+    a: np.ndarray,
+    weight: np.ndarray | None = None,
+    ridge: float = RIDGE,
+    seed: int = 0,
+) -> ShareScaling:
+    """Fit (B, C, b) to P(A | X, Y=i), (n, A), and P(Y | X), (n, m), of rows of class i and their groups, (n,) codes."""
+    (_, A), m = shares.shape, classes.shape[1]
+
+    def features(rows: np.ndarray | slice, cells: np.ndarray) -> np.ndarray:
+        return np.column_stack([_logs(shares[rows], cells), _logs(classes[rows], np.arange(m))])
+
+    cells, theta = fit_multinomial(features, a, A, weight, ridge, seed)
+    return ShareScaling(theta[:, 1:].T, theta[:, 0], cells, A)
 
 
 def fit_aware_scaling(
