@@ -376,9 +376,10 @@ def test_a_frontier_needs_a_tolerance():
     )
 
 
-@pytest.mark.parametrize("test", [3, (), (Z,), (Z, [0] * N), (Z, [0] * N, [0] * N, None, None), "abcde"])
+@pytest.mark.parametrize("test", [3, (), (Z,), (Z, [0] * N), (Z, [0] * N, [0] * N, None, None, None), "abcde"])
 def test_test_data(test):
-    message = r"^test: must be \(Z_test, y_test, groups_test\) or \(Z_test, y_test, groups_test, weights\)\.$"
+    parts = "Z_test, y_test, groups_test"
+    message = rf"^test: must be \({parts}\), \({parts}, weights\) or \({parts}, weights, clusters\)\.$"
     refuses(optfair.frontier, message, Z, "dp", 3, test=test)
 
 

@@ -83,7 +83,7 @@ def test_a_mixed_rule_and_exact_numbers(rule, tmp_path):
     """Numbers come back to the last bit: denormal, negative zero, not representable in decimals."""
     weights = rule.weights.copy()
     weights.flat[:5] = [5e-324, -0.0, 0.1 + 0.2, -1e308, np.nextafter(1, 2)]
-    odd = replace(rule, weights=weights, share=0.1, constant=np.array([1 / 3, 0.0, 2 / 3]))
+    odd = replace(rule, weights=weights, share=0.1, constant=np.array([1 / 3, 0.0, 2 / 3]), terms=None)
     odd.save(tmp_path / "odd.json")
     copy = load_rule(tmp_path / "odd.json")
     assert_same(odd, copy)
@@ -199,7 +199,7 @@ def test_a_file_of_version_1_is_refused_by_its_version(path):
     certificate["status"] = "optimal within the requested gap"
     document |= {"version": 1, "sha256": _checksum(document["rule"])}
     path.write_text(json.dumps(document))
-    refuses(path, "has version 1, but this release reads version 4")
+    refuses(path, "has version 1, but this release reads version 5")
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,11 @@ def test_every_missing_field_is_noticed(rule, path):
         refuses(path)
 
 
+def binding(content):
+    """The position of the largest multiplier."""
+    return int(np.argmax(np.abs(content["multipliers"]["multiplier"])))
+
+
 MALFORMED = {
     "weights of another shape": lambda c: c.update(weights=c["weights"][:2]),
     "ragged weights": lambda c: c["weights"][0][0].pop(),
@@ -290,6 +295,22 @@ MALFORMED = {
     "an unknown status": lambda c: c["certificate"].update(status="EXCELLENT"),
     "a status by its sentence": lambda c: c["certificate"].update(status=Status.OPTIMAL.value),
     "no status": lambda c: c["certificate"].update(status=None),
+    "a weight that is no sum of its terms": lambda c: c["weights"][0][0].__setitem__(0, c["weights"][0][0][0] + 1e-6),
+    "another multiplier of the terms": lambda c: c["terms"]["multipliers"].__setitem__(binding(c), 9.0),
+    "another rate of the terms": lambda c: c["terms"].update(rate_weights=[7.0] * len(c["terms"]["rate_weights"])),
+    "a rate that is not finite": lambda c: c["terms"]["rate_weights"].__setitem__(0, 10**400),
+    "a utility": lambda c: c["terms"].update(utility=(2 * np.tile(np.eye(3), (3, 1))).tolist()),
+    "a utility of another shape": lambda c: c["terms"].update(utility=np.eye(3).tolist()),
+    "multipliers of fewer rows": lambda c: c["terms"]["multipliers"].pop(),
+    "an index outside": lambda c: c["terms"]["hits"]["column"].__setitem__(0, 10**9),
+    "a negative index": lambda c: c["terms"]["combination"]["row"].__setitem__(0, -1),
+    "an index that is no integer": lambda c: c["terms"]["combination"]["column"].__setitem__(0, 0.5),
+    "an index that is a truth value": lambda c: c["terms"]["combination"]["column"].__setitem__(0, True),
+    "entries of different lengths": lambda c: c["terms"]["combination"]["value"].pop(),
+    "places of different lengths": lambda c: c["terms"]["hits"]["column"].pop(),
+    "a list for a matrix": lambda c: c["terms"].update(user_rows=[]),
+    "a field too many, of the terms": lambda c: c["terms"].update(more=1),
+    "a text for the terms": lambda c: c.update(terms="dp"),
     "a bad time": lambda c: c["groups"].update(labels=[{"timestamp": "yesteryear"}, "b", "c"]),
 }
 
@@ -298,6 +319,15 @@ MALFORMED = {
 def test_malformed_content_with_a_fitting_checksum(path, change):
     rewrite(path, change)
     refuses(path, "missing or malformed")
+
+
+def test_a_rule_without_terms_cannot_explain(rule, Z, path):
+    """A file may hold none: everything else works."""
+    rewrite(path, lambda content: content.update(terms=None))
+    other = load_rule(path)
+    np.testing.assert_array_equal(other.predict(Z), rule.predict(Z))
+    with pytest.raises(ValueError, match=r"^explain: this rule does not hold what its scores are made of; solve it ag"):
+        other.explain(Z)
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -114,9 +114,15 @@ def test_every_kind_of_constraint_and_decision_can_be_promised(options):
     assert promise.kept and promise.ratio <= 1
     rows = promise.table
     assert ((rows["value"] >= rows["lower"]) & (rows["value"] <= rows["upper"])).all()
-    assert f"confidence {0.95:.0%}" in str(promise) and str(promise) in str(model.report())
+    assert f"confidence {0.95:.0%}" in str(promise)
     if promise.decision == "argmax":
         assert "decision 'argmax'" in str(promise)
+    in_points = f"{100 * promise.tolerance:g} percentage points" if promise.tolerance else ""
+    subject = promise.statement.replace(f"{promise.tolerance:g}", in_points) if in_points else promise.statement
+    text = " ".join(str(model.report()).split())
+    assert f"Promise made in fitting: With 95 % confidence, {subject} among new people" in text
+    assert ("answers that are always the likeliest." in text) == (promise.decision == "argmax")
+    assert ("answers that are drawn anew at every call." in text) == (promise.decision == "sampled")
 
 
 def test_weights_and_clusters_count_as_fewer_people(promised):

@@ -19,6 +19,9 @@ from optfair.dual import kernel
 from optfair.dual.curvature import class_parts, curvature, score_change
 from optfair.dual.measure import Block, Measure, RowValues
 from optfair.dual.settings import SETTINGS
+from optfair.utils.progress import tick
+
+SOLVING = "solving"  # the stage whose steps are evaluations
 
 
 def cell_weights(utility: np.ndarray, matrix: sparse.csr_array, lam: np.ndarray) -> np.ndarray:
@@ -174,6 +177,7 @@ class TemperedDual:
     def evaluate(self, lam: np.ndarray) -> DualEvaluation:
         """Evaluate the objective in one pass over the rows."""
         self.passes += 1
+        tick(SOLVING)
         evaluation = self.problem.evaluate(lam, self.tau)
         if self.shift is None:
             return evaluation

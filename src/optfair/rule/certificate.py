@@ -21,6 +21,7 @@ from optfair.constraints import RowSet
 from optfair.constraints.rows import accuracy
 from optfair.dual.measure import Block, Measure
 from optfair.rule.decisions import TIE
+from optfair.utils.html import card
 
 UNDECIDED = 0.99  # a row whose likeliest class has less than this probability counts as undecided
 Probabilities = Callable[..., np.ndarray]
@@ -127,6 +128,10 @@ class Certificate:
             ("status", "; ".join([self.status.value, *self.notes])),
         ]
         return "\n".join(f"{name:<13} {text}" for name, text in lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(line[:13].strip(), line[14:]) for line in str(self).splitlines()]
+        return card("Certificate", rows, "No rule within the same bounds has a higher value than the upper bound.")
 
     @property
     def has_costs(self) -> bool:

@@ -77,17 +77,28 @@ def decide(
         return first_best(h.T)
     if decision == "sampled":
         return choose(h, as_generator(random_state).random(len(h)))
-    codes = h.argmax(axis=1)
-    undecided = np.flatnonzero(h[np.arange(len(h)), codes] < CERTAIN)
-    if len(undecided):
-        if secret is None:
-            raise ValueError(
-                "decision='hashed': this rule was loaded without its key. Keep the .key file beside the rule, pass it "
-                "as key= when loading, or use decision='argmax' or 'sampled'."
-            )
-        people = identities(undecided) if keys is None else (b"k" + key_bytes(keys[i]) for i in undecided)
-        codes[undecided] = choose(h[undecided], uniforms(secret, people))
+    codes, drawn_rows = likeliest_or_drawn(h)
+    if len(drawn_rows):
+        codes[drawn_rows] = choose(h[drawn_rows], person_draws(drawn_rows, identities, keys, secret))
     return codes
+
+
+def likeliest_or_drawn(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the likeliest class of each row, (n,), and the positions of the rows that a hashed decision draws for."""
+    codes = h.argmax(axis=1)
+    return codes, np.flatnonzero(h[np.arange(len(h)), codes] < CERTAIN)
+
+
+def person_draws(
+    rows: np.ndarray, identities: Callable[[np.ndarray], Iterable[bytes]], keys: Any, secret: bytes | None
+) -> np.ndarray:
+    """Return the number in [0, 1) of each person at these positions, (k,): by their keys, or else by identity."""
+    if secret is None:
+        raise ValueError(
+            "decision='hashed': this rule was loaded without its key. Keep the .key file beside the rule, pass it "
+            "as key= when loading, or use decision='argmax' or 'sampled'."
+        )
+    return uniforms(secret, identities(rows) if keys is None else (b"k" + key_bytes(keys[i]) for i in rows))
 
 
 def check_keys(keys: Any, n: int) -> list[Any] | None:

@@ -18,6 +18,7 @@ from optfair.rule.keys import new_key
 from optfair.rule.multipliers import multiplier_table
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule, rule_probabilities
+from optfair.rule.score_terms import ScoreTerms
 
 IMPOSSIBLE = 1e-9  # weak duality leaves no bound further below the value than rounding, which grows with ‖λ‖₁
 
@@ -88,6 +89,7 @@ def certify(
         groups=posterior.groups,
         classes=posterior.classes,
         multipliers=multiplier_table(rows, lam * utility.scale, proof.values),
+        terms=ScoreTerms.of_rows(rows, posterior.prior, utility.matrix, draft.multipliers),
         key=new_key(problem.options.random_state),
         determinism=determinism(posterior, rows, problem.matrix, proof, draft.probabilities),
         certificate=Certificate(

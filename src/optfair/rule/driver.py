@@ -17,7 +17,7 @@ from optfair.dual.least_norm import least_norm
 from optfair.dual.measure import Measure
 from optfair.dual.merging import merge_problems
 from optfair.dual.penalty import Box
-from optfair.dual.problem import DualProblem, Minimum
+from optfair.dual.problem import SOLVING, DualProblem, Minimum
 from optfair.dual.settings import DRIVER, SETTINGS
 from optfair.dual.solver import Anchor, DualSolution, DualSolver
 from optfair.errors import InfeasibleError
@@ -27,6 +27,7 @@ from optfair.rule.multipliers import matching_multipliers
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
 from optfair.utils.parallel import one_blas_thread
+from optfair.utils.progress import stage, tick
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Solution:
         return bool(wide.all())
 
 
+@stage(SOLVING)
 def solve_problem(problem: FairProblem, start: Solution | None = None) -> Solution:
     """Return the most accurate rule within the bounds of ``problem``; start : the solution of a similar problem.
 
@@ -222,6 +224,7 @@ class Search:
         """Go on from a solution of the dual."""
         self.minimum, self.temperature, self.anchor = solution.minimum, solution.temperature, solution.anchor
         self.passes += solution.passes
+        tick(SOLVING, 0, passes=self.passes)
 
     def is_capped(self) -> bool:
         """Tell whether the multipliers have reached a cap that only stands for not knowing whether a rule exists."""
@@ -254,7 +257,9 @@ class Search:
         with one_blas_thread():
             lam = least_norm(self.solver.problem.matrix, m, self.box, point.multipliers, point.values, self.temperature)
         draft = make_draft(problem, lam, self.factors * self.temperature)
-        return certify(problem, draft, self.passes, self.box, self.bound_multipliers)
+        rule = certify(problem, draft, self.passes, self.box, self.bound_multipliers)
+        tick(SOLVING, 0, gap=rule.certificate.gap)
+        return rule
 
     def needs_confirmation(self, rule: FairRule) -> bool:
         """Tell whether multipliers that are known from a sketch alone gave a rule that is not good enough."""

@@ -1,6 +1,6 @@
 """Write and read rules as JSON documents with a checksum: nothing in them is executed, names keep their type.
 
-    {"format": "optfair rule", "version": 4, "sha256": of the compact JSON of "rule", "rule": {...}}
+    {"format": "optfair rule", "version": 5, "sha256": of the compact JSON of "rule", "rule": {...}}
 
 The secret key of hashed decisions is written apart (`optfair.rule.keys`).
 """
@@ -21,8 +21,9 @@ from optfair.errors import ChecksumError, RuleFileError
 from optfair.inputs.names import decode_name, encode_index, encode_name
 from optfair.rule.keys import key_fingerprint, write_with_key
 from optfair.rule.multipliers import NUMBER_COLUMNS, named_frame
+from optfair.rule.terms_file import terms_content
 
-FORMAT, VERSION = "optfair rule", 4
+FORMAT, VERSION = "optfair rule", 5
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -55,6 +56,7 @@ def rule_content(rule: Any) -> dict[str, Any]:
         "key": None if rule.key is None else key_fingerprint(rule.key),
         "determinism": {name: encode_name(value) for name, value in asdict(rule.determinism).items()},
         "promise": None if rule.promise is None else _promise_content(rule.promise),
+        "terms": terms_content(rule.terms),
     }
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from optfair.errors import need_extra
 from optfair.rule.rule import FairRule
+from optfair.utils.html import table
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,18 @@ class Frontier:
         return (
             f"<Frontier of {len(t)} rules: tolerance {t['tolerance'].min():.4g} to {t['tolerance'].max():.4g}, "
             f"accuracy {t['accuracy'].min():.4f} to {t['accuracy'].max():.4f}; see .table, .area(), .plot()>"
+        )
+
+    def _repr_html_(self) -> str:
+        names = ["tolerance", "accuracy", "violation", "gap", "price", "test_accuracy", "test_violation", "test_floor"]
+        names = [name for name in names if name in self.table]
+        lines = [[f"{value:.4f}" for value in line] for line in self.table[names].itertuples(index=False, name=None)]
+        return table(
+            f"Accuracy against fairness, {len(lines)} rules",
+            [name.replace("_", " ") for name in names],
+            lines,
+            "gap: how far below the best rule within the same tolerance at most; price: accuracy gained per unit of "
+            "tolerance. .plot() draws it, .html() writes a page.",
         )
 
     def pareto(self, on: str = "train") -> pd.DataFrame:

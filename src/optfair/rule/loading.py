@@ -16,6 +16,7 @@ from optfair.rule.certificate import Certificate, Status
 from optfair.rule.determinism import Determinism
 from optfair.rule.promise import PROMISE_NUMBERS, Promise
 from optfair.rule.rule import FairRule
+from optfair.rule.terms_file import terms_from_content
 
 PROMISE_TYPES: dict[str, Any] = {
     "kept": bool,
@@ -86,6 +87,7 @@ def rule_from_content(content: dict[str, Any]) -> FairRule:
     if temperatures.any() and not temperatures.all():
         raise ValueError("some temperatures are zero and others are not")
     certificate = _record(Certificate, content["certificate"])
+    multipliers = file.decode_table(content["multipliers"])
     return FairRule(
         weights=weights,
         temperatures=temperatures,
@@ -93,10 +95,11 @@ def rule_from_content(content: dict[str, Any]) -> FairRule:
         constant=constant,
         groups=groups,
         classes=classes,
-        multipliers=file.decode_table(content["multipliers"]),
+        multipliers=multipliers,
         certificate=replace(certificate, status=Status[str(certificate.status)]),
         determinism=_record(Determinism, content["determinism"]),
         promise=None if content["promise"] is None else _promise(content["promise"]),
+        terms=terms_from_content(content["terms"], weights, len(multipliers)),
     )
 
 

@@ -17,7 +17,9 @@ from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import check_labelled
 from optfair.metrics.influence import as_rates
 from optfair.metrics.noise import own_noise
+from optfair.utils.html import table
 
+SHOWN = 8  # rows in a notebook, those first that leave the least room
 PROMISE_NUMBERS = ("value", "se", "lower", "upper", "low", "high", "people", "people_needed")
 
 
@@ -104,6 +106,18 @@ class Promise:
             f"it cannot be said with confidence {self.confidence:.0%} that {self.statement} for new people{reach}; the "
             f"tightest: {self.binding}"
         )
+
+    def _repr_html_(self) -> str:
+        head = ("row", "people", "value", "from", "to", "allowed")
+        rows = self.table
+        excess = np.maximum(rows["high"] - rows["upper"], rows["lower"] - rows["low"]).to_numpy(dtype=float)
+        lines = []
+        for k in np.argsort(-excess, kind="stable").tolist()[:SHOWN]:
+            row = rows.iloc[k]
+            values = [f"{row[name]:+.4f}" for name in ("value", "low", "high")]
+            bounds = f"{row['lower']:g} to {row['upper']:g}"
+            lines.append([row_text(rows, k), f"{row['people']:,.0f}", *values, bounds])
+        return table("Promise: kept" if self.kept else "Promise: cannot be made", head, lines, str(self))
 
     def _grounds(self) -> list[str]:
         """Return what the promise rests on and costs, in a few words each."""

@@ -27,7 +27,8 @@ from optfair.rule.promise import (
     single_tolerance,
     statement,
 )
-from optfair.rule.tightening import FittedRows, PromiseSearch, Trial
+from optfair.rule.tightening import PROMISING, FittedRows, PromiseSearch, Trial
+from optfair.utils.progress import stage
 
 UNPROMISED = ("error", "mix", "loosen")
 FEWEST_PEOPLE = 30  # behind a rate: with fewer, no promise about it; simulations had hundreds
@@ -40,6 +41,7 @@ MOST_ERRORS = 20.0  # standard errors that the tolerance of a group may be sugge
 SPARE = 1.25  # a tolerance that leaves the rule some room, by the smallest one that can be promised
 
 
+@stage(PROMISING)
 def promise_rule(
     problem: FairProblem, plain: Solution, people: FittedRows, confidence: float, decision: str, unpromised: str
 ) -> tuple[Solution, FairProblem]:

@@ -8,8 +8,9 @@ It needs no group at prediction, only z(x). Where all temperatures are zero it i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,15 @@ from optfair.inputs.values import check_columns
 from optfair.rule import decisions, file
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
+from optfair.rule.explaining import Subject, check_path, explain_decisions
+from optfair.rule.explanation import Explanation
 from optfair.rule.promise import Promise
+from optfair.rule.score_terms import ScoreTerms
+from optfair.utils.html import card
 from optfair.utils.parallel import map_blocks
+
+if TYPE_CHECKING:
+    from optfair.rule.frontier import Frontier
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +62,8 @@ class FairRule:
         Secret of hashed decisions.
     promise : Promise or None
         What is promised to new people, where a confidence was asked for.
+    terms : ScoreTerms or None
+        What the weights are made of, for `explain`: the utility, and one term for every constraint row.
 
     Examples
     --------
@@ -76,6 +86,7 @@ class FairRule:
     determinism: Determinism
     key: bytes | None = None
     promise: Promise | None = None
+    terms: ScoreTerms | None = None
 
     def __repr__(self) -> str:
         A, m, _ = self.weights.shape
@@ -87,10 +98,30 @@ class FairRule:
             f"below the best rule, violation {c.violation:.4f}{outside}>"
         )
 
+    def _repr_html_(self) -> str:
+        c, d = self.certificate, self.determinism
+        A, m, _ = self.weights.shape
+        rows = [
+            ("accuracy", f"{c.accuracy:.4f}"),
+            *([("value", f"{c.value:.4f}")] if c.has_costs else []),
+            ("below the best rule by at most", f"{c.gap:.1e}"),
+            ("largest gap", f"{c.violation:.4f}"),
+            ("outside its bounds by", f"{c.excess:.1e}" if c.excess else "nothing"),
+            ("people whose answer is drawn by lot", f"{d.undecided:.2%}"),
+            ("status", str(c.status)),
+            *([("promise", str(self.promise))] if self.promise is not None else []),
+        ]
+        return card(f"Fair rule for {A} groups and {m} classes", rows, "By the estimates that it was solved for.")
+
     @property
     def shape(self) -> tuple[int, int]:
         """The numbers of groups and classes."""
         return self.weights.shape[:2]
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether something else than the accuracy was maximised."""
+        return self.certificate.has_costs
 
     def predict_proba(self, Z: Any, *, offset: Any = None, n_jobs: int | None = None) -> np.ndarray:
         """Return h(x), the probability of each class as the prediction.
@@ -181,6 +212,57 @@ class FairRule:
         rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
         codes = decisions.decide(h, decision, lambda index: posterior_bytes(rows[index]), keys, random_state, self.key)
         return self.classes.to_numpy()[codes]
+
+    def explain(
+        self, Z: Any, decision: str = "hashed", *, keys: Any = None, offset: Any = None, path: Frontier | None = None
+    ) -> Explanation:
+        """Explain single answers: the model's preference, what each constraint adds, the draw, and what would flip it.
+
+        ``β_j − β_i = Σ_c z_c (U_cj − U_ci) − Σ_k λ_k Σ_c z_c (D_kcj − D_kci)``, exactly.
+
+        Parameters
+        ----------
+        Z : array of shape (n, n_groups, n_classes)
+            Joint posteriors; each row sums to 1.
+        decision : {"hashed", "argmax", "sampled"}, default "hashed"
+            How `predict` chooses a class. What is sampled is not reproduced: the likeliest class is then explained.
+        keys : sequence of n keys, optional
+            Who each person is, as in `predict`; the draw is the very number that `predict` uses.
+        offset : array of shape (n, n_classes), optional
+            Utilities added to the scores, as in `optfair.solve`.
+        path : Frontier, optional
+            Rules of other tolerances on the same posteriors, to say at which of them an answer would be another.
+
+        Returns
+        -------
+        Explanation
+            A table with a line per person, all terms, and sentences; ``print`` it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optfair import solve
+        >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+        >>> rule = solve(Z, "dp", 0.01, groups=["A", "B"], classes=["low", "mid", "high"], random_state=0)
+        >>> explanation = rule.explain(Z)
+        >>> bool((explanation.table["answer"] == rule.predict(Z)).all())
+        True
+        >>> explanation.sentences[0]
+        'The answer is “high”, the same as without constraints, ahead of “mid” by 2.0 percentage points.'
+        """
+        decisions.check_decision(decision, keys, None)
+        Z = check_rows(Z, self.shape)
+        keys = decisions.check_keys(keys, len(Z))
+        check_columns(offset, self.classes, "offset")
+        offset = check_offset(offset, len(Z), len(self.classes))
+        rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
+        numbers = partial(
+            decisions.person_draws,
+            identities=lambda index: posterior_bytes(rows[index]),
+            keys=keys,
+            secret=self.key,
+        )
+        return explain_decisions(self, Subject([Z], numbers, offset), decision, check_path(path, self))
 
     def save(self, path: Any) -> None:
         """Write the rule as JSON, and its secret key beside it, readable by the owner only.

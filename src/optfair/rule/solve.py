@@ -15,10 +15,12 @@ from optfair.rule.driver import Solution, solve_problem, with_seconds
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
+from optfair.utils.display import with_progress
 from optfair.utils.parallel import uses_cores
 
 
 @uses_cores
+@with_progress
 def solve(
     Z: Any,
     criterion: str | AnyConstraint | Iterable[str | AnyConstraint] = "demographic_parity",
@@ -39,6 +41,7 @@ def solve(
     start: FairRule | None = None,
     max_passes: int = 60,
     n_jobs: int | None = None,
+    progress: bool = False,
     random_state: int | None = None,
 ) -> FairRule:
     """Find the most accurate rule whose criterion is within tolerance, and bound how far from optimal it is.
@@ -84,6 +87,8 @@ def solve(
         Largest number of passes over all rows at one temperature.
     n_jobs : int, optional
         Cores to use, all by default; see "Cores" in the guide.
+    progress : bool, default False
+        Whether to show on standard error how far it has come; see "Progress" in the guide.
     random_state : int, optional
         Seed of the samples and of the key of hashed decisions. A seeded key can be guessed: leave it out (a fresh
         secret key) where people could gain by predicting their answer.

@@ -37,7 +37,9 @@ from optfair.rule.decisions import choose, first_best
 from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
+from optfair.utils.progress import tick
 
+PROMISING = "looking for a rule that can be promised"  # the stage whose steps are rules that are tried
 N_DRAWS = 1000  # of the noise: the 95 % point is then known to a fiftieth of itself
 MOST = 4.0  # standard errors to tighten by: enough for the noise of ten thousand rows
 FIRST = 2.5  # standard errors to begin with: what 10 to 100 rows need where all of them bind
@@ -104,6 +106,7 @@ class PromiseSearch:
     # -- one rule ------------------------------------------------------------------------------------------
     def trial(self, solution: Solution, tightening: float = 0.0) -> Trial:
         """Return what labels say of a rule."""
+        tick(PROMISING)
         counts = self.count(solution.rule, self.measure.Z)
         noise, rng = own_noise(counts, self.rows), np.random.default_rng(self.problem.options.seed)
         draws = np.concatenate(list(noise.draws(N_DRAWS, rng)), axis=1)

@@ -5,6 +5,7 @@ It begins at its exact right-hand end, the tolerance at which the unconstrained 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from optfair.constraints import AnyConstraint, Constraint, RowSet, as_constraint
 from optfair.constraints.criteria import CRITERIA
 from optfair.constraints.rows import accuracy
 from optfair.dual.posterior import check_posterior
-from optfair.errors import brief_repr, warn_empty
+from optfair.errors import InfeasibleError, brief_repr, warn_empty
 from optfair.metrics.counts import ConfusionCounts, count_rows
 from optfair.metrics.gaps import gap_rows, largest_gap
 from optfair.metrics.intervals import fair_quantile
@@ -28,10 +29,15 @@ from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
 from optfair.utils.checks import as_numbers, share_hint
+from optfair.utils.display import with_progress
 from optfair.utils.parallel import uses_cores
+from optfair.utils.progress import stage
+
+DIGITS = 4  # significant ones, of `readable_tolerances`
 
 
 @uses_cores
+@with_progress
 def frontier(
     Z: Any,
     criterion: str | AnyConstraint | Iterable[str | AnyConstraint] = "demographic_parity",
@@ -51,6 +57,7 @@ def frontier(
     method: str = "dual",
     max_passes: int = 60,
     n_jobs: int | None = None,
+    progress: bool = False,
     random_state: int | None = None,
 ) -> Frontier:
     """Solve for many tolerances, each from the solution of the one before.
@@ -64,7 +71,8 @@ def frontier(
     tolerances : int or sequence of float, default 20
         How many, from the right-hand end towards 0 (denser there), or the tolerances themselves.
     test : tuple, optional
-        ``(Z_test, y_test, groups_test)`` or ``(..., weights)``: labelled rows on which every rule is measured too.
+        ``(Z_test, y_test, groups_test)``, ``(..., weights)`` or ``(..., weights, clusters)``: labelled rows on which
+        every rule is measured too. Weights may be None; clusters tell which rows are of one person.
     groups : sequence of names or pandas.Index, optional
         Names of the groups; see `optfair.solve`.
     classes : sequence of names or pandas.Index, optional
@@ -91,6 +99,8 @@ def frontier(
         Largest number of passes over all rows at one temperature.
     n_jobs : int, optional
         Cores to use, all by default; see "Cores" in the guide.
+    progress : bool, default False
+        Whether to show on standard error how far it has come; see "Progress" in the guide.
     random_state : int, optional
         Seed of the samples and of the keys.
 
@@ -127,10 +137,13 @@ def tolerance_path(
     scorer: FrontierScorer | None = None,
     solver: Solver = solve_problem,
     start: Solution | None = None,
+    *,
+    stops_early: bool = False,
 ) -> Frontier:
     """Return the frontier of a problem with the `loosest_constraints`.
 
-    scorer : measures every rule on test data too. solver : how each tolerance is solved.
+    scorer : measures every rule on test data too. solver : how each tolerance is solved. stops_early : whether the path
+    ends before the first tolerance that no rule keeps beside the other constraints; else InfeasibleError is raised.
     """
     free = unconstrained_rule(problem)
     path = _check_tolerances(tolerances, min(free.certificate.violation, 1.0))
@@ -143,20 +156,27 @@ def tolerance_path(
     rules: list[FairRule] = []
     lines = []
     solution = start
-    for tolerance in path:
-        clock = time.perf_counter()
-        constraints = with_tolerance(problem.rows.constraints, tolerance)
-        solution = solver(problem.with_tolerance(constraints, tolerance), solution)
-        c = solution.rule.certificate
-        line = {
-            "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
-            "upper_bound": c.upper_bound, "gap": c.gap, "excess": c.excess, "price": _price(solution.rule),
-            "temperature": c.temperature, "seconds": time.perf_counter() - clock,
-        }  # fmt: skip
-        if scorer is not None:
-            line |= scorer.score(solution.rule)
-        rules.append(solution.rule)
-        lines.append(line)
+    with stage("tolerances", len(path)) as work:
+        for tolerance in path:
+            clock = time.perf_counter()
+            constraints = with_tolerance(problem.rows.constraints, tolerance)
+            try:
+                solution = solver(problem.with_tolerance(constraints, tolerance), solution)
+            except InfeasibleError:
+                if not (stops_early and rules):
+                    raise
+                break
+            c = solution.rule.certificate
+            line = {
+                "tolerance": tolerance, "accuracy": c.accuracy, "value": c.value, "violation": c.violation,
+                "upper_bound": c.upper_bound, "gap": c.gap, "excess": c.excess, "price": _price(solution.rule),
+                "temperature": c.temperature, "seconds": time.perf_counter() - clock,
+            }  # fmt: skip
+            if scorer is not None:
+                line |= scorer.score(solution.rule)
+            rules.append(solution.rule)
+            lines.append(line)
+            work.advance()
     table = pd.DataFrame(lines)
     table.insert(10, "pareto", pareto_mask(table["violation"].to_numpy(), table["value"].to_numpy()))
     return Frontier(table, tuple(rules), constants, unconstrained, problem.utility.from_costs)
@@ -164,11 +184,32 @@ def tolerance_path(
 
 def loosest_constraints(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
     """Return the constraints at the loosest end of a path, which must have a tolerance to move."""
-    if not any(isinstance(constraint, Constraint) for constraint in constraints):
-        raise ValueError("criterion: a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo').")
-    if any(isinstance(c, Constraint) and isinstance(c.tolerance, Mapping) for c in constraints):
-        raise ValueError("criterion: a tolerance per group does not move along a frontier; give a number.")
+    obstacle = path_obstacle(constraints)
+    if obstacle:
+        raise ValueError(f"criterion: {obstacle}")
     return with_tolerance(constraints, 1.0)
+
+
+def path_obstacle(constraints: Sequence[AnyConstraint]) -> str:
+    """Return why there is no path of tolerances for these constraints; "" where there is."""
+    if not any(isinstance(constraint, Constraint) for constraint in constraints):
+        return "a frontier needs a criterion with a tolerance, e.g. 'dp' or Constraint('eo')."
+    if any(isinstance(c, Constraint) and isinstance(c.tolerance, Mapping) for c in constraints):
+        return "a tolerance per group does not move along a frontier; give a number."
+    return ""
+
+
+def readable_tolerances(problem: FairProblem, n: int) -> list[float]:
+    """Return about n tolerances as `frontier` has them, of four digits: sentences then name them exactly.
+
+    The first one is rounded up, so that the unconstrained rule is still within it. problem : see `tolerance_path`.
+    """
+    end = min(unconstrained_rule(problem).certificate.violation, 1.0)
+    path = _check_tolerances(n, end)
+    digits = [DIGITS - 1 - math.floor(math.log10(t)) if t > 0 else 0 for t in path]
+    rounded = [round(t, k) for t, k in zip(path, digits, strict=True)]
+    rounded[0] = min(math.ceil(path[0] * 10 ** digits[0]) / 10 ** digits[0], 1.0)
+    return sorted(set(rounded), reverse=True)
 
 
 def with_tolerance(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
@@ -211,6 +252,14 @@ def _fair_constant(problem: FairProblem) -> np.ndarray:
     return share * q + (1 - share) / m
 
 
+def check_test_tuple(test: Any, first: str) -> Sequence[Any]:
+    """Return the parts of ``test``, three to five. first : what the first of them is called."""
+    if not isinstance(test, tuple | list) or len(test) not in (3, 4, 5):
+        parts = f"{first}, y_test, groups_test"
+        raise ValueError(f"test: must be ({parts}), ({parts}, weights) or ({parts}, weights, clusters).")
+    return test
+
+
 class FrontierScorer:
     """Measure rules on labelled test data.
 
@@ -218,10 +267,8 @@ class FrontierScorer:
     """
 
     def __init__(self, test: Any, problem: FairProblem) -> None:
-        if not isinstance(test, (tuple, list)) or len(test) not in (3, 4):
-            raise ValueError("test: must be (Z_test, y_test, groups_test) or (Z_test, y_test, groups_test, weights).")
-        self.Z, self.y, self.a, *rest = test
-        self.weight = rest[0] if rest else None
+        self.Z, self.y, self.a, *rest = check_test_tuple(test, "Z_test")
+        self.weight, self.cluster = (*rest, None, None)[:2]
         self.problem = problem
         self.criteria = [constraint for constraint in problem.rows.constraints if isinstance(constraint, Constraint)]
         self.dropped = self._counts(self.y)[1].dropped  # the same for every rule
@@ -230,7 +277,9 @@ class FrontierScorer:
         """Return the counts of predictions, classes (n,) or probabilities (n, m), and the rows of the criteria."""
         measure = self.problem.posterior
         # A missing group is one of the groups, or a stranger to them that is named as such.
-        counts = count_rows(self.y, prediction, self.a, self.weight, measure.classes, measure.groups, "group")
+        counts = count_rows(
+            self.y, prediction, self.a, self.weight, measure.classes, measure.groups, "group", self.cluster
+        )
         return counts, gap_rows(counts, self.criteria)
 
     def _value(self, counts: ConfusionCounts) -> float:
