@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from optfair.reporting.wording import number, percent
+from optfair.reporting.wording import count_text, percent, size_text
 
 PAGE = "docs/findings.md"  # a paragraph per code, with an anchor of its name
 SEVERITIES = ("problem", "caution", "note")
@@ -25,6 +25,11 @@ CODES = {
     "OF012": "caution",
     "OF013": "caution",
     "OF014": "note",
+    "OF015": "note",
+    "OF016": "caution",
+    "OF017": "caution",
+    "OF018": "note",
+    "OF019": "caution",
 }
 LOST = 0.1  # of its share of the answers: a class that keeps less has nearly vanished
 MIN_SHARE = 0.01  # a class of fewer answers may come and go without being missed
@@ -76,39 +81,55 @@ def finding_document(item: Finding) -> dict[str, Any]:
 def list_findings(document: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Finding]:
     """Return the findings of a document of numbers, problems first.
 
-    facts : dropped, names of rates nobody is behind; undecided, share of people or None; claimed, accuracy by z(x).
+    facts : dropped, names of rates nobody is behind; disagreement, a sentence or "".
     """
+    if not document["performance"]:
+        return []
     items = [
         *_about_verdict(document),
-        *_about_people(document, facts),
+        *_about_people(document, facts["dropped"]),
         *_about_answers(document),
-        *_about_estimates(document, facts),
+        *_about_losses(document),
+        *_about_impact(document),
+        *_about_draws(document),
     ]
+    if facts["disagreement"]:
+        items.append(finding("OF013", facts["disagreement"]))
     return sorted(items, key=lambda item: (SEVERITIES.index(item.severity), item.code))
 
 
+def first_names(names: Sequence[str], separator: str = "; ") -> str:
+    """Return the first few names, and how many more there are."""
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{separator.join(names[:SHOWN])}{rest}"
+
+
 def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
-    verdict = document["verdict"]
-    if verdict is None:
+    if document["kind"] == "comparison":
+        n = len(document["rules"])
+        yield finding(
+            "OF015",
+            f"{n} rules are compared on the same people. Whoever takes the best of them by these numbers should test "
+            "it on others: the best of several looks better than it is.",
+            rules=n,
+        )
         return
-    states = document["states"]
-    if verdict["value"] == "beyond":
+    value, states = document["verdict"]["value"], document["states"]
+    if value == "beyond":
         yield finding(
             "OF001",
             f"{states['beyond']:,} of {sum(states.values()):,} comparisons are surely beyond what is allowed.",
             beyond=states["beyond"],
             comparisons=sum(states.values()),
         )
-    if verdict["value"] == "unknown":
+    if value == "unknown":
         people = document["people_needed"]
-        advice = (
-            ""
-            if people is None
-            else (
-                f" If the true gaps are at most half of what is allowed, about {people:,} people in each part "
-                "compared would do."
+        advice = ""
+        if people is not None:
+            advice = (
+                f" If the true gaps are at most half of what is allowed, about {people:,} people in each part compared "
+                "would do."
             )
-        )
         yield finding(
             "OF002",
             f"{states['unknown']:,} of {sum(states.values()):,} comparisons are neither surely within what is allowed "
@@ -116,69 +137,78 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
             unknown=states["unknown"],
             people_needed=people,
         )
-    last = document["performance"][-1]
-    if last["noise_floor"] is not None and last["lower"] == 0:
+    yield from _about_chance(document)
+
+
+def _about_chance(document: Mapping[str, Any]) -> Iterator[Finding]:
+    last = next(line for line in document["performance"] if line["rule"] == document["rules"][-1]["name"])
+    floor, tolerance = last["noise_floor"], document["tolerance"]
+    if floor is None:
+        return
+    if last["lower"] == 0:
         yield finding(
             "OF009",
             "The largest gap could be chance: a rule that treats all groups alike would, with these numbers of people, "
-            f"show gaps of up to {100 * last['noise_floor']:.1f} percentage points in "
-            f"{percent(document['level'], 0)} of cases.",
-            noise_floor=last["noise_floor"],
+            f"show gaps of up to {size_text(floor)} percentage points in {percent(document['level'], 0)} of cases.",
+            noise_floor=floor,
         )
-    tolerance = document["tolerance"]
-    if last["noise_floor"] is not None and tolerance is not None and tolerance < last["noise_floor"]:
+    if tolerance is not None and tolerance < floor:
         yield finding(
             "OF010",
             f"The tolerance of {100 * tolerance:.4g} percentage points is below what chance alone shows with these "
-            f"people ({100 * last['noise_floor']:.1f}): no rule could be seen to keep it in every group.",
+            f"people ({size_text(floor)}): no rule could be seen to keep it in every group.",
             tolerance=tolerance,
-            noise_floor=last["noise_floor"],
+            noise_floor=floor,
         )
 
 
-def _about_people(document: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _about_people(document: Mapping[str, Any], dropped: Sequence[str]) -> Iterator[Finding]:
     if document["fitted_on"]:
         yield finding(
             "OF003",
             "These are the people the rule was fitted on, each judged by models that had not seen them. Numbers of "
             "other people say more.",
         )
-    if facts["dropped"]:
-        names = list(facts["dropped"])
-        rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    if dropped:
         yield finding(
             "OF004",
-            f"Nobody is behind {len(names)} of the rates asked for, which are left out: "
-            f"{'; '.join(names[:SHOWN])}{rest}.",
-            left_out=len(names),
+            f"Nobody is behind {len(dropped)} of the rates asked for, which are left out: {first_names(dropped)}.",
+            left_out=len(dropped),
         )
     hidden = [group["group"] for group in document["groups"] if isinstance(group["people"], str)]
-    hidden_cells = [line for line in document["quality"] if isinstance(line["people"], str)]
-    if hidden or hidden_cells:
-        rest = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
-        groups = f" Of these groups there is none at all: {', '.join(hidden[:SHOWN])}{rest}." if hidden else ""
-        yield finding(
-            "OF005",
-            f"Numbers about fewer than {document['min_cell']} people are not shown.{groups}",
-            groups=len(hidden),
-        )
+    if hidden or any(isinstance(line["people"], str) for line in document["quality"]):
+        groups = f" Of these groups there is none at all: {first_names(hidden, ', ')}." if hidden else ""
+        sentence = f"Numbers about fewer than {document['min_cell']} people are not shown.{groups}"
+        yield finding("OF005", sentence, groups=len(hidden))
     if not document["labelled"]:
         yield finding(
             "OF011", "True classes are not known: the page says who gets which answer, not whose answer is right."
         )
     small = document["small"]
     if small:
-        cells = [f"{cell['group']}{'' if cell['given'] is None else ', ' + cell['given']}" for cell in small[:SHOWN]]
-        rest = f" and {len(small) - SHOWN} more" if len(small) > SHOWN else ""
+        cells = [f"{cell['group']}{'' if cell['given'] is None else ', ' + cell['given']}" for cell in small]
         yield finding(
             "OF012",
-            "Some groups, or people of one true class in them, are too few for the tolerance, because chance moves "
-            f"their rates by more than it: {'; '.join(cells)}{rest}.",
+            "Of some groups, or of their people of one true class, there are too few to tell, because chance moves "
+            f"their rates by more than the tolerance: {first_names(cells)}.",
             cells=len(small),
         )
+    if document["unknown"] is not None:
+        unknown = document["unknown"]
+        effect = "the verdict allows for what theirs may be" if unknown["gaps"] else "nothing is measured of them"
+        yield finding(
+            "OF016",
+            f"The groups of {count_text(unknown['people'])} people ({percent(unknown['share'])}) are not known: rates "
+            f"by group are of the others, and {effect}.",
+            people=unknown["people"],
+        )
+    for reason, n in document["left_out"].items():
+        yield finding("OF018", f"{n:,} people are left out: {reason}.", people=n)
 
 
 def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
+    if document["kind"] == "comparison":
+        return
     for line in document["answers"]:
         after, before, people = line["after"], line.get("before"), line["people"]
         name = line["class"]
@@ -195,7 +225,10 @@ def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
                 f"Nobody gets the answer “{name}”, although it is the true class of {percent(people)} of people.",
                 **{"class": name, "people": people},
             )
-    losers = [line for line in document["quality"] if _clearly_falls(line)]
+
+
+def _about_losses(document: Mapping[str, Any]) -> Iterator[Finding]:
+    losers = [line for line in document["quality"] if line["rate"] != "wrong" and clear_change(line) == "down"]
     if losers:
         worst = min(losers, key=lambda line: line["after"][0] - line["before"][0])
         rate = "accuracy" if worst["class"] is None else f"the share of true “{worst['class']}” who are recognised"
@@ -210,19 +243,45 @@ def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _clearly_falls(line: Mapping[str, Any]) -> bool:
-    """Tell whether the intervals of a rate before and after do not overlap, and it has become smaller."""
-    before, after = line.get("before"), line["after"]
-    return before is not None and before[1] is not None and after[2] is not None and after[2] < before[1]
+def clear_change(line: Mapping[str, Any]) -> str:
+    """Return "up" or "down" where the intervals of a rate before and after do not overlap, else ""."""
+    before, after = line.get("before"), line.get("after")
+    if before is None or before[0] is None or after is None or after[0] is None:
+        return ""
+    return "down" if after[2] < before[1] else "up" if after[1] > before[2] else ""
 
 
-def _about_estimates(document: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Finding]:
-    if facts["disagreement"]:
-        yield finding("OF013", facts["disagreement"])
-    if facts["undecided"]:
+def _about_impact(document: Mapping[str, Any]) -> Iterator[Finding]:
+    rows = [(table, row) for table in document["impact"] for row in table["rows"] if row["below"]]
+    if rows:
+        table, worst = min(rows, key=lambda pair: pair[1]["ratio"])
+        sure = [row for _, row in rows if row["p_value"] is not None and row["p_value"] < 1 - document["level"]]
+        top = next(row["group"] for row in table["rows"] if row["is_reference"])
+        yield finding(
+            "OF017",
+            f"{len(rows)} impact ratios are below four fifths, {len(sure)} of them by more than chance when each is "
+            f"tested by itself; the lowest: “{worst['group']}” gets “{table['outcome']}” {worst['ratio']:.2f} times as "
+            f"often as “{top}”.",
+            ratios=len(rows),
+            significant=len(sure),
+            lowest=worst["ratio"],
+        )
+
+
+def _about_draws(document: Mapping[str, Any]) -> Iterator[Finding]:
+    determinism = document["determinism"]
+    undecided = document["undecided"] if document["undecided"] is not None else (determinism or {}).get("undecided")
+    if undecided:
         yield finding(
             "OF014",
-            f"{percent(facts['undecided'])} of people are near the border between two answers, and a random draw that "
-            "is fixed for each person decides which one they get.",
-            undecided=number(facts["undecided"]),
+            f"The answers of {percent(undecided)} of people are drawn by lot, near the border between two answers. The "
+            "draw is fixed for each person, unless decisions are sampled anew.",
+            undecided=undecided,
+        )
+    if undecided and determinism is not None and determinism["flip_together"]:
+        yield finding(
+            "OF019",
+            "Many people are described by the same numbers and get the same draw: by chance the largest gap may be up "
+            f"to {size_text(determinism['violation_hashed'])} percentage points. Keys of persons would draw for each.",
+            violation=determinism["violation_hashed"],
         )

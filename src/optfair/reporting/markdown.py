@@ -1,4 +1,4 @@
-"""Write a document of numbers as Markdown, for those who finish it by hand."""
+"""Write a document of numbers as Markdown: a model card that a person finishes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,27 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from optfair.reporting.wording import percent, points
+from optfair.reporting.text import gap_cells, gap_place
+from optfair.reporting.wording import count_text, percent, size_text
 
 STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
 LONGEST = 20  # lines of the table of comparisons
+TO_DO = "_To be completed._"
+# What no tool can write: the headings of a model card, with what the European AI Act asks for (Annex IV).
+OPEN_QUESTIONS = (
+    ("Intended use", "Who decides what with these answers, and who must not use them?"),
+    ("Data", "Where do the people and their true classes come from; who is missing; are the true classes fair?"),
+    ("Choice of criterion and tolerance", "Who chose them, why, and who was asked?"),
+    (
+        "Validation and testing (EU AI Act, Annex IV 2(g))",
+        "Procedures, metrics for accuracy and for potentially discriminatory impacts, test logs, dates and signatures.",
+    ),
+    (
+        "Monitoring, functioning and control (EU AI Act, Annex IV 3)",
+        "Capabilities and limits, accuracy for specific persons or groups, foreseeable risks, human oversight.",
+    ),
+    ("Who signs", "Name, role, date."),
+)
 
 
 def markdown_text(document: Mapping[str, Any]) -> str:
@@ -18,12 +35,15 @@ def markdown_text(document: Mapping[str, Any]) -> str:
     parts = ["# Fairness report", escape(document["title"]), f"{document['date']}, optfair {_version(document)}"]
     if verdict is not None:
         parts += ["## Verdict", f"**{verdict['light']}.** {escape(verdict['sentence'])}"]
+    if document["summary"]:
+        lines = [f"- **{line['label']}.** {escape(line['sentence'])}" for line in document["summary"]]
+        parts += ["## In short", "\n".join(lines)]
     parts += ["## What was asked for", bullets(item["sentence"] for item in document["asked"])]
     if document["findings"]:
-        lines = [f"{item['code']} ({item['severity']}): {item['sentence']}" for item in document["findings"]]
-        parts += ["## Findings", bullets(lines)]
+        findings = [f"{item['code']} ({item['severity']}): {item['sentence']}" for item in document["findings"]]
+        parts += ["## Findings", bullets(findings)]
     parts += [*_performance(document), *_rates(document), *_comparisons(document), *_people(document)]
-    parts += [*_prices(document), *_proof(document)]
+    parts += [*_path(document), *_prices(document), *_impact(document), *_open_questions()]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -44,7 +64,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     """Return a table."""
-    rows = [list(head), ["---"] * len(head), *([escape(cell) for cell in line] for line in lines)]
+    rows = [[escape(cell) for cell in head], ["---"] * len(head), *([escape(cell) for cell in line] for line in lines)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -60,32 +80,20 @@ def rate_of(view: Mapping[str, Any], role: str, k: int) -> list[float | None]:
     return [view[role][name][k] for name in ("value", "low", "high")]
 
 
+def roles_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the roles of the rules whose rates are shown."""
+    return [rule["role"] for rule in document["rules"]]
+
+
+def role_names(document: Mapping[str, Any]) -> list[str]:
+    """Return what the rules are called in the head of a table: before and after, or their names."""
+    is_comparison = document["kind"] == "comparison"
+    return [rule["name"] if is_comparison else rule["role"] for rule in document["rules"]]
+
+
 def sure(document: Mapping[str, Any]) -> str:
     """Return the level of the intervals."""
     return percent(document["level"], 0) if round(document["level"], 2) == document["level"] else str(document["level"])
-
-
-def gap_place(line: Mapping[str, Any]) -> str:
-    """Say what a comparison is about, in a line of a table."""
-    against = "" if line["against"] in (None, "overall") else f" against {line['against']}"
-    parts = [] if line["group"] is None else [f"{line['group']}{against}"]
-    parts += [] if line["given"] is None else [f"true class “{line['given']}”"]
-    parts += [] if line["outcome"] is None else [f"answer “{line['outcome']}”"]
-    parts += ["everybody's rate"] if line["kind"] == "rate" and line["group"] == "overall" else []
-    return ", ".join(parts) if parts else str(line["criterion"])
-
-
-def gap_cells(line: Mapping[str, Any], ends: Sequence[str] = ("low", "high")) -> tuple[str, str, str]:
-    """Return what was measured, its interval and what is allowed, in the unit of its kind."""
-    low, high = line["allowed"]
-    if line["kind"] == "ratio":
-        return percent(line["ratio"]), "", f"at least {percent(line['minimum'])}"
-    text = points if line["kind"] == "gap" else percent
-    bounds = f"{text(low)} to {text(high)}"
-    if low is None or high is None:
-        bounds = f"at least {text(low)}" if high is None else f"at most {text(high)}"
-    interval = "–" if line["value"] is None else f"{text(line[ends[0]])} to {text(line[ends[1]])}"
-    return text(line["value"]), interval, bounds
 
 
 def _version(document: Mapping[str, Any]) -> str:
@@ -99,26 +107,28 @@ def _performance(document: Mapping[str, Any]) -> list[str]:
         [
             line["rule"],
             percent(line["accuracy"]),
-            percent(line["violation"]),
-            f"{percent(line['lower'])} to {percent(line['upper'])}",
-            percent(line["noise_floor"]),
+            size_text(line["violation"]),
+            f"{size_text(line['lower'])} to {size_text(line['upper'])}",
+            size_text(line["noise_floor"]),
+            STATES[line["verdict"]],
         ]
         for line in document["performance"]
     ]
-    head = ("rule", "right answers", "largest gap", f"{sure(document)} interval", "by chance alone up to")
-    return ["## In short", table(head, lines)]
+    interval = f"{sure(document)} interval"
+    head = ("rule", "right answers", "largest gap, points", interval, "by chance alone up to", "verdict")
+    return ["## Accuracy and fairness", table(head, lines)]
 
 
 def _rates(document: Mapping[str, Any]) -> list[str]:
     parts = ["## Rates by group"] if document["rates"] else []
-    roles = list(document["rules"])
+    roles, names = roles_of(document), role_names(document)
     for view in document["rates"]:
         lines = [
-            [group, people, *(rate_text(rate_of(view, role, k)) for role in roles), STATES[state]]
-            for k, (group, people, state) in enumerate(zip(view["groups"], view["people"], view["state"], strict=True))
+            [group, people, *(rate_text(rate_of(view, role, k)) for role in roles), STATES[view[roles[-1]]["state"][k]]]
+            for k, (group, people) in enumerate(zip(view["groups"], view["people"], strict=True))
         ]
-        lines.append(["everybody", document["n_people"], *(percent(view[role]["overall"]) for role in roles), ""])
-        parts += [f"### {escape(view['question'])}", table(["group", "people", *roles, "verdict"], lines)]
+        lines.append(["everybody", document["n_rows"], *(percent(view[role]["overall"]) for role in roles), ""])
+        parts += [f"### {escape(view['question'])}", table(["group", "people", *names, "verdict"], lines)]
     if document["rates_left_out"]:
         parts.append(f"{document['rates_left_out']} questions with more room are left out.")
     return parts
@@ -128,12 +138,7 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
     if not document["gaps"]:
         return []
     lines = [
-        [
-            gap_place(line),
-            line["people"],
-            *gap_cells(line),
-            STATES[line["state"]],
-        ]
+        [gap_place(line), line["people"], *gap_cells(line), STATES[line["state"]]]
         for line in document["gaps"][:LONGEST]
     ]
     head = ("comparison", "people", "difference", f"{sure(document)} interval, all at once", "allowed", "verdict")
@@ -142,21 +147,44 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
 
 def _people(document: Mapping[str, Any]) -> list[str]:
     parts = []
-    roles = list(document["rules"])
+    roles, names = roles_of(document), role_names(document)
+    words = {"accuracy": "right answers", "recall": "recognised", "wrong": "wrongly given this answer"}
     if document["quality"]:
         lines = [
-            [line["group"], "all" if line["class"] is None else line["class"], line["people"]]
+            [line["group"], line["class"] or "all", words[line["rate"]], line["people"]]
             + [rate_text(line[role]) for role in roles]
             for line in document["quality"]
         ]
-        parts += ["## Right answers by group", table(["group", "true class", "people", *roles], lines)]
+        parts += ["## Right and wrong answers by group", table(["group", "class", "rate", "people", *names], lines)]
     if document["changes"]:
         lines = [[line["group"], line["people"], percent(line["changed"])] for line in document["changes"]]
         parts += ["## Who gets another answer than before", table(["group", "people", "share"], lines)]
+    if document["unknown"]:
+        unknown = document["unknown"]
+        sentence = unknown["sentence"] or f"{count_text(unknown['people'])} people."
+        parts += ["## People whose group is not known", escape(sentence)]
     if document["small"]:
         lines = [[cell["group"], cell["given"] or "all", cell["people"]] for cell in document["small"]]
-        parts += ["## Too few people for the tolerance", table(["group", "true class", "people"], lines)]
+        parts += ["## Too few people to tell", table(["group", "true class", "people"], lines)]
     return parts
+
+
+def _path(document: Mapping[str, Any]) -> list[str]:
+    if document["path"] is None:
+        return []
+    head = ("tolerance", "right answers", "largest gap, points", "price", "other answers than before", "by lot")
+    lines = [
+        [
+            f"{point['tolerance']:.4g}",
+            percent(point["accuracy"]),
+            size_text(point["violation"]),
+            "–" if point["price"] is None else f"{point['price']:.3f}",
+            percent(point["changed"]),
+            percent(point["undecided"]),
+        ]
+        for point in document["path"]["points"]
+    ]
+    return ["## Other tolerances", table(head, lines)]
 
 
 def _prices(document: Mapping[str, Any]) -> list[str]:
@@ -166,14 +194,41 @@ def _prices(document: Mapping[str, Any]) -> list[str]:
         [line["criterion"], line["group"] or "", line["against"] or "everybody", f"{line['price']:.4f}"]
         for line in document["prices"]
     ]
-    head = ("criterion", "group", "against", "accuracy gained per unit of tolerance")
+    head = ("criterion", "group", "against", document["units"]["price"])
     return ["## Prices", table(head, lines)]
 
 
-def _proof(document: Mapping[str, Any]) -> list[str]:
-    parts = []
-    if document["certificate"] is not None:
-        parts += ["## Proof", escape(document["certificate"]["sentence"])]
-    if document["promise"] is not None:
-        parts += ["## Promise", escape(document["promise"]["sentence"])]
+def _impact(document: Mapping[str, Any]) -> list[str]:
+    parts = ["## Selection rates and impact ratios"] if document["impact"] else []
+    head = ("group", "people", "selected", "rate", "impact ratio", f"{sure(document)} interval", "p-value", "")
+    for part in document["impact"]:
+        lines = []
+        for row in part["rows"]:
+            interval = "–" if row["ratio_low"] is None else f"{row['ratio_low']:.2f} to {ratio_end(row)}"
+            marks = [word for word, key in IMPACT_MARKS if row[key]]
+            numbers = ["–" if row[name] is None else f"{row[name]:.3g}" for name in ("ratio", "p_value")]
+            selected = "–" if row["selected"] is None else count_text(round(row["selected"]))
+            line = [row["group"], row["people"], selected, rate_text([row["value"], row["low"], row["high"]])]
+            lines.append([*line, numbers[0], interval, numbers[1], ", ".join(marks)])
+        parts += [f"### {escape(impact_title(part))}", table(head, lines)]
+    return parts
+
+
+IMPACT_MARKS = (("highest rate", "is_reference"), ("below four fifths", "below"), ("under 2 % of people", "is_small"))
+
+
+def impact_title(part: Mapping[str, Any]) -> str:
+    """Name a table of impact ratios."""
+    return f"Answer “{part['outcome']}”, by {part['family'] or 'group'}"
+
+
+def ratio_end(row: Mapping[str, Any]) -> str:
+    """Return the upper end of the interval of a ratio, which may be infinite."""
+    return "∞" if row["ratio_high"] is None else f"{row['ratio_high']:.2f}"
+
+
+def _open_questions() -> list[str]:
+    parts = ["## To be completed by a person"]
+    for head, question in OPEN_QUESTIONS:
+        parts += [f"### {head}", f"{question} {TO_DO}"]
     return parts

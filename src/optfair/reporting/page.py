@@ -1,7 +1,4 @@
-"""Draw a document of numbers as one HTML page: no network, no library, readable without JavaScript.
-
-Every number comes from the document; here are only the places of marks, in units of the drawing.
-"""
+"""Draw a document of numbers as one HTML page: no network, no library, readable without JavaScript."""
 
 from __future__ import annotations
 
@@ -11,44 +8,72 @@ import gzip
 import html
 import io
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
-
 from optfair.errors import need_extra
-from optfair.reporting.markdown import STATES, gap_cells, gap_place, rate_of, sure
-from optfair.reporting.wording import percent, points
+from optfair.reporting.drawing import path_drawing, rates_drawing
+from optfair.reporting.findings import clear_change
+from optfair.reporting.glossary import WORDS
+from optfair.reporting.markdown import (
+    IMPACT_MARKS,
+    OPEN_QUESTIONS,
+    STATES,
+    impact_title,
+    rate_of,
+    ratio_end,
+    role_names,
+    roles_of,
+    sure,
+)
+from optfair.reporting.text import gap_cells, gap_place, price_name, shown_ends
+from optfair.reporting.wording import count_text, percent, points, size_text
 
 CALLER = "Report.html"
-WIDTH = 300  # of a drawing
-EDGE = 8  # kept free at its sides
-LONGEST = 15  # lines of the table of comparisons
-LARGEST_JSON = 40_000  # characters of the document in the page as they are; a page stays below 300 kB
+LONGEST = 15  # lines of a table that is cut
+MANY_GROUPS = 20  # from here on groups stand in the order of their distance from everybody, not of their names
+LARGEST_FILE = 30_000  # characters of a download in the page as they are; a page stays below 300 kB
 FRAME_HEIGHT = 720  # of the page inside a notebook, in pixels
-STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)  # between ticks
-TICKS = 6  # at most
+MOST_CELLS = 600  # of the matrices of changes: of more groups only those that changed most have one
 MOST_RADIOS = 8  # choices of a switch that are all shown; of more there is a list
 URL_CHARACTERS = '"{}[]:,.-_/()=;! '  # that stay as they are in a data: URL, which is then hardly longer than its text
+SIGNS = {"within": "✓", "beyond": "✗", "unknown": "?", None: ""}
 
 
 def page_html(document: Mapping[str, Any]) -> str:
     """Return the page of a document."""
-    template = _environment().get_template("report.html.j2")
-    return str(
-        template.render(
-            report=document,
-            charts=[_chart(index, document) for index in range(len(document["asked"]))],
-            quality=_quality(document),
-            gaps=document["gaps"][:LONGEST],
-            ends=["least", "most"] if _is_within(document) else ["low", "high"],
-            json_file=_json_file(json.dumps(document, ensure_ascii=False, separators=(",", ":"))),
-            csv_url=_data_url("text/csv", csv_text(document)),
-        )
-    )
+    page = _environment().get_template("report.html.j2").render(**page_context(document))
+    return re.sub(r"\n\s+", "\n", str(page))
+
+
+def page_context(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the templates are filled with: the document, the places of marks, tables cut to a readable length."""
+    roles = roles_of(document)
+    by_rule = {line["rule"]: line for line in document["performance"]}
+    measures = [by_rule[rule["name"]] for rule in document["rules"]]
+    path = document["path"]
+    return {
+        "report": document,
+        "roles": roles,
+        "names": role_names(document),
+        "shown": measures,
+        "charts": [_chart(index, document, measures) for index in range(len(document["asked"]))],
+        "quality": _quality(document),
+        "matrices": _matrices(document),
+        "gaps": document["gaps"][:LONGEST],
+        "ends": shown_ends(document),
+        "path": path,
+        "drawing": None if path is None else path_drawing(path, measures, document["tolerance"]),
+        "start": None if path is None else _nearest(path, document["tolerance"]),
+        "files": [
+            {"id": "json", "label": "JSON", **_file("report.json", "application/json", _compact(document))},
+            {"id": "csv", "label": "CSV of the rates", **_file("rates.csv", "text/csv", csv_text(document))},
+        ],
+    }
 
 
 def notebook_html(document: Mapping[str, Any], text: str) -> str:
@@ -58,28 +83,27 @@ def notebook_html(document: Mapping[str, Any], text: str) -> str:
     except ImportError:
         return f"<pre>{html.escape(text)}</pre>"
     return (
-        f'<iframe title="Fairness report" sandbox="allow-scripts allow-downloads" style="width:100%;border:0;'
-        f'height:{FRAME_HEIGHT}px" srcdoc="{html.escape(page)}"></iframe>'
+        f'<iframe title="Fairness report" sandbox="allow-scripts allow-downloads allow-modals" style="width:100%;'
+        f'border:0;height:{FRAME_HEIGHT}px" srcdoc="{html.escape(page)}"></iframe>'
     )
-
-
-def _is_within(document: Mapping[str, Any]) -> bool:
-    """Tell whether limits of single comparisons decide that all of them are within."""
-    return document["verdict"] is not None and document["verdict"]["value"] == "within" and not document["fitted_on"]
 
 
 @cache
 def _environment() -> Any:
     jinja2 = need_extra("jinja2", CALLER)
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: _template(name)),
+        loader=jinja2.FunctionLoader(_template),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "points": points, "interval": _interval}
-    environment.globals |= {"states": STATES, "gap_place": gap_place, "gap_cells": gap_cells, "level_text": sure}
+    environment.filters |= {"percent": percent, "points": points, "interval": _interval, "size": size_text}
+    environment.filters |= {"count": count_text}
+    environment.globals |= {"states": STATES, "signs": SIGNS, "level_text": sure, "words": WORDS}
+    environment.globals |= {"gap_place": gap_place, "gap_cells": gap_cells, "price_name": price_name}
+    environment.globals |= {"impact_title": impact_title, "ratio_end": ratio_end, "impact_marks": IMPACT_MARKS}
+    environment.globals |= {"open_questions": OPEN_QUESTIONS, "longest": LONGEST}
     return environment
 
 
@@ -92,17 +116,21 @@ def _interval(rate: Any) -> str:
     return "" if rate is None or rate[0] is None else f"{100 * rate[1]:.1f}–{100 * rate[2]:.1f}"
 
 
-# -- drawings ------------------------------------------------------------------------------------------------
-def _chart(index: int, document: Mapping[str, Any]) -> dict[str, Any]:
+# -- rates -------------------------------------------------------------------------------------------------------
+def _chart(index: int, document: Mapping[str, Any], measures: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the views of one constraint with the places of their marks, and the switches between them."""
     views = [view for view in document["rates"] if view["asked"] == index]
+    roles, request = roles_of(document), document["asked"][index]
     switches, keys = _switches(views)
-    roles = list(document["rules"])
-    panels = [
-        {"id": f"v{index}-{k}", "view": view, "key": key, "lines": _lines(view, roles), **_drawing(view, roles)}
-        for k, (view, key) in enumerate(zip(views, keys, strict=True))
-    ]
-    return {"asked": document["asked"][index], "switches": switches, "panels": panels, "several": len(panels) > 1}
+    is_gap = request["kind"] == "Constraint" and request["reference"] == "overall" and request["criterion"] != "meo"
+    floors = [line["noise_floor"] if is_gap else None for line in measures]
+    panels = []
+    for k, (view, key) in enumerate(zip(views, keys, strict=True)):
+        drawing = rates_drawing(view, roles, floors)
+        panels.append(
+            {"id": f"v{index}-{k}", "view": view, "key": key, "lines": _lines(view, roles, drawing), **drawing}
+        )
+    return {"asked": request, "switches": switches, "panels": panels, "several": len(panels) > 1}
 
 
 def _switches(views: list[Any]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -123,66 +151,58 @@ def _switches(views: list[Any]) -> tuple[list[dict[str, Any]], list[str]]:
     return switches, keys
 
 
-def _lines(view: Mapping[str, Any], roles: list[str]) -> list[dict[str, Any]]:
-    """Return the groups of a view, one line each."""
-    return [
+def _lines(view: Mapping[str, Any], roles: list[str], drawing: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the groups of a view, one line each, family by family; of many the furthest from everybody first."""
+    lines = [
         {
             "group": group,
             "people": view["people"][k],
-            "state": view["state"][k],
-            "rates": [rate_of(view, role, k) for role in roles],
+            "family": view["family"][k],
+            "marks": drawing["marks"][k],
+            "cells": [{"rate": rate_of(view, role, k), "state": view[role]["state"][k]} for role in roles],
+            "distance": _distance(view, roles[-1], k),
         }
         for k, group in enumerate(view["groups"])
     ]
+    if max((view["family"].count(family) for family in set(view["family"])), default=0) > MANY_GROUPS:
+        lines.sort(key=lambda line: (line["family"], -line["distance"]))
+    return lines
 
 
-def _drawing(view: Mapping[str, Any], roles: list[str]) -> dict[str, Any]:
-    """Return ticks, lanes (band, overall rate) and marks (low, value, high) of a view, in units of the drawing."""
-    bands = [view[role]["band"] for role in roles if view[role]["band"] is not None]
-    inner = [value for role in roles for name in ("low", "high") for value in view[role][name] if value is not None]
-    inner += [view[role]["overall"] for role in roles if view[role]["overall"] is not None]
-    inner += [end for band in bands for end in band if end not in (None, 1.0)]  # a band up to 1 has no end to be shown
-    low, high = (min(inner), max(inner)) if inner else (0.0, 1.0)
-    step = next((step for step in STEPS if (high - low) / step <= TICKS - 1), STEPS[-1])
-    first, last = np.floor(low / step + 1e-9) * step, np.ceil(high / step - 1e-9) * step
-    last = last if last > first else first + step
-
-    def place(value: float | None) -> int | None:
-        if value is None:
-            return None
-        share = (min(max(value, first), last) - first) / (last - first)
-        return round(EDGE + (WIDTH - 2 * EDGE) * float(share))
-
-    def band(role: str) -> list[int | None] | None:
-        return None if view[role]["band"] is None else [place(value) for value in view[role]["band"]]
-
-    return {
-        "ticks": [(place(tick), f"{100 * tick:.0f} %") for tick in np.arange(first, last + step / 2, step)],
-        "lanes": {role: {"band": band(role), "overall": place(view[role]["overall"])} for role in roles},
-        "marks": [
-            [[place(view[role][name][k]) for name in ("low", "value", "high")] for role in roles]
-            for k in range(len(view["groups"]))
-        ],
-    }
+def _distance(view: Mapping[str, Any], role: str, k: int) -> float:
+    value, overall = view[role]["value"][k], view[role]["overall"]
+    return -1.0 if value is None or overall is None else abs(value - overall)
 
 
-def _quality(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return right answers as a table of groups by accuracy and recalls."""
-    if not document["quality"]:
-        return None
-    columns = list(dict.fromkeys(line["class"] for line in document["quality"]))
-    rows: dict[str, list[Any]] = {}
-    for line in document["quality"]:
-        rows.setdefault(line["group"], []).append({**line, "sign": _sign(line)})
-    return {"columns": columns, "rows": rows}
+def _nearest(path: Mapping[str, Any], tolerance: float | None) -> int:
+    """Return the position of the rule of a path whose tolerance is nearest to the one asked for."""
+    distances = [abs(point["tolerance"] - (tolerance or 0.0)) for point in path["points"]]
+    return distances.index(min(distances))
 
 
-def _sign(line: Mapping[str, Any]) -> str:
-    """Return "up" or "down" where the intervals before and after do not overlap, else ""."""
-    before, after = line.get("before"), line["after"]
-    if before is None or before[0] is None or after[0] is None:
-        return ""
-    return "down" if after[2] < before[1] else "up" if after[1] > before[2] else ""
+def _matrices(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return from which answer to which people went: everybody, then the groups that changed most, as many as fit."""
+    if not document["changes"]:
+        return []
+    *groups, total = document["changes"]
+    room = max(MOST_CELLS // len(document["classes"]) ** 2, 3)
+    groups = sorted(groups, key=lambda line: -(line["changed"] or 0.0))[:room] if len(groups) > room else groups
+    return [total, *groups]
+
+
+def _quality(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return right and wrong answers, each as a table of groups by classes."""
+    parts = []
+    for kinds, title in ((("accuracy", "recall"), "Right answers"), (("wrong",), "Wrong answers")):
+        lines = [line for line in document["quality"] if line["rate"] in kinds]
+        rows: dict[str, list[Any]] = {}
+        for line in lines:
+            rows.setdefault(line["group"], []).append({**line, "sign": clear_change(line)})
+        if lines:
+            parts.append(
+                {"title": title, "columns": list(dict.fromkeys(line["class"] for line in lines)), "rows": rows}
+            )
+    return parts
 
 
 # -- downloads -----------------------------------------------------------------------------------------------
@@ -190,8 +210,9 @@ def csv_text(document: Mapping[str, Any]) -> str:
     """Return the rates of all groups as CSV, a line per group and question."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    numbers = [f"{role}{name}" for role in document["rules"] for name in ("", "_low", "_high")]
-    writer.writerow(["rate", "true_class", "answer", "group", "people", *numbers])
+    roles, names = roles_of(document), role_names(document)
+    numbers = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    writer.writerow([_safe_cell(cell) for cell in ["rate", "true_class", "answer", "group", "people", *numbers]])
     keys = set()
     for view in document["rates"]:
         for k, group in enumerate(view["groups"]):
@@ -199,14 +220,15 @@ def csv_text(document: Mapping[str, Any]) -> str:
             if key in keys:  # by another constraint
                 continue
             keys.add(key)
-            rates = [number for role in document["rules"] for number in rate_of(view, role, k)]
+            rates = [number for role in roles for number in rate_of(view, role, k)]
             row = ["answer", view["given"], view["outcome"], group, view["people"][k], *rates]
             writer.writerow([_safe_cell(cell) for cell in row])
     for line in document["quality"]:
-        if (line["class"], line["class"], line["group"]) in keys:
+        given = f"not {line['class']}" if line["rate"] == "wrong" else line["class"]
+        if (given, line["class"], line["group"]) in keys:
             continue
-        rates = [number for role in document["rules"] for number in line[role]]
-        row = [line["rate"], line["class"], line["class"], line["group"], line["people"], *rates]
+        rates = [number for role in roles for number in line[role]]
+        row = [line["rate"], given, line["class"], line["group"], line["people"], *rates]
         writer.writerow([_safe_cell(cell) for cell in row])
     return file.getvalue()
 
@@ -216,12 +238,16 @@ def _safe_cell(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def _json_file(text: str) -> dict[str, Any]:
-    """Return name and data: URL of the document, packed where it is large; a browser with JavaScript unpacks it."""
-    if len(text) <= LARGEST_JSON:
-        return {"name": "report.json", "url": _data_url("application/json", text)}
+def _compact(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _file(name: str, kind: str, text: str) -> dict[str, Any]:
+    """Return name and data: URL of a file, packed where it is large; a browser with JavaScript unpacks it."""
+    if len(text) <= LARGEST_FILE:
+        return {"name": name, "url": _data_url(kind, text)}
     packed = base64.b64encode(gzip.compress(text.encode("utf-8"), mtime=0)).decode("ascii")
-    return {"name": "report.json.gz", "url": f"data:application/gzip;base64,{packed}"}
+    return {"name": f"{name}.gz", "url": f"data:application/gzip;base64,{packed}"}
 
 
 def _data_url(kind: str, text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Measure the rates behind every constraint: value, interval and people, by group, before and after.
+"""Measure the rates behind every constraint: value, interval and people, by group and by rule.
 
 A view is one question: P(hit | group, given) of every group and of everybody, with the band that the constraint allows.
 The interval of a rate p is the one of Clopper and Pearson, for this rate alone.
@@ -6,19 +6,38 @@ The interval of a rate p is the one of Clopper and Pearson, for this rate alone.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from optfair.constraints import AnyConstraint, Constraint, MinimumRate, Ratio, Rows
-from optfair.constraints.events import Event, GroupSet, criterion_events, group_families, outcome_positions
+from optfair.constraints.events import ALL, Event, GroupSet, criterion_events, group_families, outcome_positions
+from optfair.constraints.naming import attribute_names, name_text, optional_text
 from optfair.metrics.bounds import rate_interval
 from optfair.metrics.counts import ConfusionCounts
-from optfair.reporting.wording import MIN_CELL, attribute_names, headcount, name_text, number, rate_question
+from optfair.reporting.wording import Mask, rate_question
 
 RATE_CRITERIA = {"recall": "eop", "selection": "dp", "accuracy": "oae"}
 EVERYBODY = "everybody"
+
+
+class Family(NamedTuple):
+    """Groups that are compared with each other: the intersections, or the values of one attribute."""
+
+    name: str
+    groups: list[GroupSet]
+
+
+class Question(NamedTuple):
+    """One rate that a constraint speaks of: P(hit | given)."""
+
+    source: int
+    constraint: AnyConstraint
+    given: Hashable
+    outcome: Hashable
+    event: Event
 
 
 class RateValues(NamedTuple):
@@ -30,6 +49,25 @@ class RateValues(NamedTuple):
     people: np.ndarray
 
 
+# -- groups ----------------------------------------------------------------------------------------------------
+def all_families(groups: pd.Index) -> list[Family]:
+    """Return the intersections and, where there are several attributes, the groups of each of them."""
+    names = [str(name) for name in attribute_names(groups)]
+    if groups.nlevels == 1:
+        return [Family("" if groups.name is None else str(groups.name), group_families(groups, "intersections")[0])]
+    if any((groups.get_level_values(level) == ALL).any() for level in range(groups.nlevels)):
+        return [Family(" × ".join(names), group_families(groups, "intersections")[0])]
+    parts = group_families(groups, "both")
+    return [Family(name, part) for name, part in zip([" × ".join(names), *names], parts, strict=True)]
+
+
+def judged_labels(constraint: AnyConstraint, groups: pd.Index) -> set[Hashable]:
+    """Return the labels of the groups that a constraint speaks of."""
+    attributes = getattr(constraint, "attributes", "intersections")
+    return {group.label for family in group_families(groups, attributes) for group in family}
+
+
+# -- rates -----------------------------------------------------------------------------------------------------
 def rate_values(counts: ConfusionCounts, groups: Sequence[GroupSet], event: Event, level: float) -> RateValues:
     """Return P(hit | group, given) of every group; NaN where nobody is."""
     A, m = counts.n_people.shape
@@ -40,7 +78,7 @@ def rate_values(counts: ConfusionCounts, groups: Sequence[GroupSet], event: Even
     hit = np.zeros((m, m))
     hit[tuple(np.array(event.hits).T)] = 1
     mass = flat @ counts.prior.ravel()
-    hits = np.einsum("kai,aij,ij->k", conditions, counts.tensor, hit)
+    hits = np.einsum("kai,aij,ij->k", conditions, counts.tensor, hit, optimize=True)
     value = np.divide(hits, mass, out=np.full(len(groups), np.nan), where=mass > 0)
     people = flat @ counts.n_people.ravel()
     low, high = rate_interval(np.clip(np.nan_to_num(value), 0, 1), counts.effective_people(flat), (1 - level) / 2)
@@ -48,89 +86,94 @@ def rate_values(counts: ConfusionCounts, groups: Sequence[GroupSet], event: Even
     return RateValues(value, low, high, people)
 
 
-def rate_view(
-    constraint: AnyConstraint,
-    given: Hashable,
-    outcome: Hashable,
-    event: Event,
-    rules: dict[str, ConfusionCounts],
-    level: float,
-) -> dict[str, Any]:
+def constraint_questions(constraints: Sequence[AnyConstraint], counts: ConfusionCounts) -> Iterator[Question]:
+    """Yield each rate that constraints speak of; of the mean criterion the recalls, of rows of the user none."""
+    for source, constraint in enumerate(constraints):
+        if isinstance(constraint, Rows):
+            continue
+        if isinstance(constraint, Constraint | Ratio):
+            criterion = "eop" if constraint.criterion == "meo" else constraint.criterion
+        else:
+            criterion = RATE_CRITERIA[constraint.rate]
+        outcomes = outcome_positions(counts.classes, constraint.outcomes)
+        for given, outcome, parts in criterion_events(criterion, counts.classes, outcomes):
+            yield Question(source, constraint, given, outcome, parts[0][1])
+
+
+def rate_view(question: Question, rules: Mapping[str, ConfusionCounts], level: float, mask: Mask) -> dict[str, Any]:
     """Return one question with its answers: rates of every group and of everybody, by each rule of {role: counts}."""
     counts = next(iter(rules.values()))
-    attributes = getattr(constraint, "attributes", "intersections")
-    groups = [group for family in group_families(counts.groups, attributes) for group in family]
+    families = all_families(counts.groups)
+    groups = [group for family in families for group in family.groups]
+    labels = judged_labels(question.constraint, counts.groups)
     population = GroupSet(EVERYBODY, tuple(range(len(counts.groups))))
     names = attribute_names(counts.groups)
-    texts = [None if name is None else name_text(name) for name in (given, outcome)]
-    document: dict[str, Any] = {"question": rate_question(*texts), "given": texts[0], "outcome": texts[1]}
-    document["groups"] = [name_text(group.label, names) for group in groups]
+    texts = [optional_text(name) for name in (question.given, question.outcome)]
+    view: dict[str, Any] = {"asked": question.source, "question": rate_question(*texts)}
+    view |= {"given": texts[0], "outcome": texts[1], "groups": [name_text(group.label, names) for group in groups]}
+    view["family"] = [k for k, family in enumerate(families) for _ in family.groups]
     for role, rule in rules.items():
-        rates = rate_values(rule, [*groups, population], event, level)
+        rates = rate_values(rule, [*groups, population], question.event, level)
         people = rates.people[:-1]
-        document["people"] = [headcount(n) for n in people]
-        document[role] = {
-            name: [number(x, n) for x, n in zip(values[:-1], people, strict=True)]
-            for name, values in (("value", rates.value), ("low", rates.low), ("high", rates.high))
-        }
-        document[role]["overall"] = number(rates.value[-1], rates.people[-1])
-        document[role]["band"] = allowed_band(constraint, rates)
-    return document
+        view["people"] = [mask.headcount(n) for n in people]
+        numbers = {name: mask.numbers(getattr(rates, name)[:-1], people) for name in ("value", "low", "high")}
+        view[role] = {**numbers, "overall": mask.number(rates.value[-1], rates.people[-1]), "bands": []}
+        for k, family in enumerate(families):
+            rows = np.flatnonzero(np.array(view["family"]) == k)
+            is_judged = family.groups[0].label in labels
+            view[role]["bands"].append(allowed_band(question.constraint, rates, rows, mask) if is_judged else None)
+    return view
 
 
-def allowed_band(constraint: AnyConstraint, rates: RateValues) -> list[float | None] | None:
-    """Return where every rate must be, given the rates themselves; None where that is no band.
+def allowed_band(
+    constraint: AnyConstraint, rates: RateValues, rows: np.ndarray, mask: Mask
+) -> list[float | None] | None:
+    """Return where the rates of a family must be, given the rates themselves; None where that is no band.
 
     Each group against everybody: overall ± tolerance. Any two groups: every band as wide as the tolerance that holds
     all rates; the one in the middle of them is shown. Ratios: from minimum · the largest rate to it.
     """
-    value, overall = rates.value[:-1], rates.value[-1]
-    value = value[np.isfinite(value) & (rates.people[:-1] >= MIN_CELL)]
+    value, overall = rates.value[rows], rates.value[-1]
+    value = value[np.isfinite(value) & (rates.people[rows] >= mask.least)]
     if isinstance(constraint, MinimumRate):
-        return [number(constraint.minimum), 1.0]
+        return [mask.number(constraint.minimum), 1.0] if constraint.by == "group" else None
     if not len(value) or isinstance(constraint, Rows) or constraint.criterion == "meo":
         return None
     if isinstance(constraint, Ratio):
         top = overall if constraint.reference == "overall" else value.max()
-        return [number(constraint.minimum * top), 1.0 if constraint.reference == "overall" else number(top)]
+        return [mask.number(constraint.minimum * top), 1.0 if constraint.reference == "overall" else mask.number(top)]
     if not isinstance(constraint.tolerance, float):
         return None
     half, middle = constraint.tolerance, overall
     if constraint.reference == "pairwise":
         half, middle = half / 2, (value.min() + value.max()) / 2
-    return [number(max(middle - half, 0.0)), number(min(middle + half, 1.0))]
+    return [mask.number(max(middle - half, 0.0)), mask.number(min(middle + half, 1.0))]
 
 
-def constraint_events(constraint: AnyConstraint, counts: ConfusionCounts) -> Iterator[tuple[Hashable, Hashable, Event]]:
-    """Yield (given, outcome, event) of each rate that a constraint speaks of; of the mean criterion, the recalls."""
-    if isinstance(constraint, Rows):
-        return
-    if isinstance(constraint, Constraint | Ratio):
-        criterion = "eop" if constraint.criterion == "meo" else constraint.criterion
-    else:
-        criterion = RATE_CRITERIA[constraint.rate]
-    outcomes = outcome_positions(counts.classes, constraint.outcomes)
-    for given, outcome, parts in criterion_events(criterion, counts.classes, outcomes):
-        yield given, outcome, parts[0][1]
+def quality_table(rules: Mapping[str, ConfusionCounts], level: float, mask: Mask) -> list[dict[str, Any]]:
+    """Return the right and wrong answers of each group and of everybody, by each rule of {role: counts}.
 
-
-def quality_table(rules: dict[str, ConfusionCounts], level: float) -> list[dict[str, Any]]:
-    """Return the accuracy of each group and its recall of each class, by each rule of {role: counts}."""
+    accuracy P(Ŷ=Y | a), recall P(Ŷ=j | a, Y=j), and "wrong", P(Ŷ=j | a, Y≠j), of each class j.
+    """
     counts = next(iter(rules.values()))
-    m = len(counts.classes)
+    classes = tuple(range(len(counts.classes)))
     groups = [GroupSet(label, (a,)) for a, label in enumerate(counts.groups.tolist())]
     groups.append(GroupSet(EVERYBODY, tuple(range(len(groups)))))
-    events = [("accuracy", Event(tuple(range(m)), tuple((i, i) for i in range(m))))]
-    events += [(name_text(name), Event((i,), ((i, i),))) for i, name in enumerate(counts.classes.tolist())]
+    events: list[tuple[str, str | None, Event]] = [("accuracy", None, Event(classes, tuple((i, i) for i in classes)))]
+    for j, name in enumerate(counts.classes.tolist()):
+        rest = tuple(i for i in classes if i != j)
+        events.append(("recall", name_text(name), Event((j,), ((j, j),))))
+        if rest:
+            events.append(("wrong", name_text(name), Event(rest, tuple((i, j) for i in rest))))
     names, lines = attribute_names(counts.groups), []
-    for position, (label, event) in enumerate(events):
+    for rate, label, event in events:
         rates = {role: rate_values(rule, groups, event, level) for role, rule in rules.items()}
         for k, group in enumerate(groups):
             people = next(iter(rates.values())).people[k]
-            line: dict[str, Any] = {"group": name_text(group.label, names), "people": headcount(people)}
-            line |= {"rate": "accuracy" if position == 0 else "recall", "class": None if position == 0 else label}
+            line: dict[str, Any] = {"group": name_text(group.label, names), "people": mask.headcount(people)}
+            line |= {"rate": rate, "class": label}
             for role, values in rates.items():
-                line[role] = [number(x[k], people) for x in (values.value, values.low, values.high)]
+                line[role] = [mask.number(x[k], people) for x in (values.value, values.low, values.high)]
             lines.append(line)
     return lines
 

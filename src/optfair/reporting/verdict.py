@@ -8,20 +8,25 @@ rows are, a single one is called within where its simultaneous interval is insid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from optfair.constraints import Constraint, MinimumRate, Ratio, RowSet, compile_rows
+from optfair.constraints.naming import attribute_names, name_text
 from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.influence import as_rates
-from optfair.reporting.wording import MIN_CELL, headcount, name_text, number, percent, points, tolerance_text
+from optfair.metrics.unknown_groups import UnknownGroupBounds
+from optfair.reporting.wording import Mask, count_text, percent, points, sentence_case, size_text, tolerance_text
 from optfair.rule.promise import Promise
 
 WITHIN, BEYOND, UNKNOWN = "within", "beyond", "unknown"
+SEVERITY = (WITHIN, UNKNOWN, BEYOND)  # the worst last
 LIGHTS = {WITHIN: "Surely within", BEYOND: "Surely beyond", UNKNOWN: "Cannot tell"}
 
 
@@ -56,34 +61,62 @@ class JudgedRows:
     """The rows asked for, measured, each with its state.
 
     rows : compiled. table : of `metrics.constraint_table`, with least and most, one-sided limits of the row alone,
-    state, and of ratios the ratio. dropped : names of the rows that nobody is behind.
+    state, and of ratios the ratio. dropped : names of the rows that nobody is behind. attributes : names of those
+    that groups are made of. proviso : of the states, where some groups are unknown.
     """
 
     rows: RowSet
     table: pd.DataFrame
     dropped: tuple[str, ...]
+    attributes: tuple[Hashable, ...] = ()
+    proviso: str = ""
+
+    @cached_property
+    def _states(self) -> dict[tuple[Any, ...], str]:
+        """The worst state of (source, group, given, outcome), of all the rows that the group is part of."""
+        states: dict[tuple[Any, ...], str] = {}
+        for source, row in zip(self.rows.source.tolist(), self.table.itertuples(), strict=True):
+            is_pair = getattr(self.rows.constraints[source], "reference", "overall") == "pairwise"
+            for group in (row.group, row.against) if is_pair else (row.group,):
+                key = (source, _exact(group), *self._rate(source, row.given, row.outcome))
+                states[key] = max(states.get(key, row.state), row.state, key=SEVERITY.index)
+        return states
+
+    @cached_property
+    def _rooms(self) -> dict[tuple[Any, ...], float]:
+        """How far the worst group of (source, given, outcome) is inside its bounds."""
+        table = self.table
+        rooms: dict[tuple[Any, ...], float] = {}
+        room = np.minimum(table["upper"] - table["value"], table["value"] - table["lower"])
+        columns = self.rows.source.tolist(), table["given"], table["outcome"], room
+        for source, given, outcome, size in zip(*columns, strict=True):
+            key = (source, *self._rate(source, given, outcome))
+            rooms[key] = min(rooms.get(key, np.inf), float(size))
+        return rooms
+
+    def _rate(self, source: int, given: Any, outcome: Any) -> tuple[Any, Any]:
+        """Return what tells a rate from others; the mean criterion has two in one, named here by their class."""
+        if getattr(self.rows.constraints[source], "criterion", None) == "meo":
+            given = outcome
+        return _exact(given), _exact(outcome)
 
     def state_of(self, source: int, group: Any, given: Any, outcome: Any) -> str | None:
         """Return the state of a group in one question: the worst of the rows that it is part of."""
-        table, constraint = self.table, self.rows.constraints[source]
-        is_member = _equal(table["group"], group)
-        if getattr(constraint, "reference", "overall") == "pairwise":
-            is_member |= _equal(table["against"], group)
-        mask = (self.rows.source == source) & is_member
-        mask &= _equal(table["given"], given) & _equal(table["outcome"], outcome)
-        states = set(table["state"][mask])
-        return next((state for state in (BEYOND, UNKNOWN, WITHIN) if state in states), None)
+        return self._states.get((source, _exact(group), *self._rate(source, given, outcome)))
+
+    def cell_states(self, source: int, group: Any, given: Any) -> set[str]:
+        """Return the states of all questions about the people of a group with a true class, None for all of them."""
+        key = source, _exact(group), _exact(given)
+        return {state for name, state in self._states.items() if name[:3] == key}
 
     def room_of(self, source: int, given: Any, outcome: Any) -> float:
         """Return how far the worst group of a question is inside its bounds; negative outside."""
-        table = self.table
-        mask = (self.rows.source == source) & _equal(table["given"], given) & _equal(table["outcome"], outcome)
-        room = np.minimum(table["upper"] - table["value"], table["value"] - table["lower"])[mask]
-        return float(room.min()) if len(room) else np.inf
+        return self._rooms.get((source, *self._rate(source, given, outcome)), np.inf)
 
 
-def _equal(column: pd.Series, value: Any) -> np.ndarray:
-    return np.array([cell is value or (type(cell) is type(value) and cell == value) for cell in column], dtype=bool)
+def _exact(value: Any) -> tuple[type, Any]:
+    """Return a key that tells 1 from True and from 1.0."""
+    return type(value), value
 
 
 def judge_rows(
@@ -104,26 +137,51 @@ def judge_rows(
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     if fitted:
         inside = np.full(len(rows), promise is not None and promise.kept)
+        if promise is not None and len(promise.table) == len(rows):  # its limits, which allow for the fitting
+            least, most = (promise.table[name].to_numpy(dtype=float) for name in ("low", "high"))
     elif ((least >= rows.lower) & (most <= rows.upper)).all():
         inside = np.ones(len(rows), dtype=bool)
     else:
         inside = (low >= rows.lower) & (high <= rows.upper)
     outside = (low > rows.upper) | (high < rows.lower)
     state = np.where(outside, BEYOND, np.where(inside, WITHIN, UNKNOWN))
-    ratio = _ratios(rows, counts)
-    return JudgedRows(rows, table.assign(least=least, most=most, state=state, ratio=ratio), compiled.dropped)
+    table = table.assign(least=least, most=most, state=state, **_ratios(rows, counts, low, high))
+    return JudgedRows(rows, table, compiled.dropped, tuple(attribute_names(counts.groups)))
 
 
-def _ratios(rows: RowSet, counts: ConfusionCounts) -> np.ndarray:
-    """Return rate of a group / rate it is compared with for the rows of a `Ratio`, NaN for others."""
+def _ratios(rows: RowSet, counts: ConfusionCounts, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
+    """Return rate of a group / rate it is compared with for the rows of a `Ratio`, with its interval; NaN for others.
+
+    A row is r_a − c r_b with its ends low and high; in units of r_b as measured these are c + low / r_b and so on, so
+    that the interval of the ratio is beyond c exactly where that of the row is beyond 0.
+    """
     mass = rows.conditions @ counts.prior.ravel()
     rates = np.divide(rows.hits @ counts.tensor.ravel(), mass, out=np.zeros_like(mass), where=mass > 0)
-    positive, negative = rows.combination.maximum(0) @ rates, -(rows.combination.minimum(0) @ rates)
     minimum = np.array([getattr(rows.constraints[source], "minimum", np.nan) for source in rows.source], dtype=float)
     is_ratio = np.array([isinstance(rows.constraints[source], Ratio) for source in rows.source], dtype=bool)
-    ratio = np.full(len(positive), np.nan)
-    np.divide(positive * minimum, negative, out=ratio, where=is_ratio & (negative > 0))
-    return ratio
+    with np.errstate(divide="ignore", invalid="ignore"):
+        other = np.where(is_ratio, -(rows.combination.minimum(0) @ rates) / minimum, np.nan)
+        other[other == 0] = np.nan
+        value = (rows.combination.maximum(0) @ rates) / other
+        return {"ratio": value, "ratio_low": np.maximum(minimum + low / other, 0), "ratio_high": minimum + high / other}
+
+
+def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds) -> JudgedRows:
+    """Return the same rows, judged so that it holds whatever the unknown groups are.
+
+    Limits are those of the worst and the best case; what depends on the unknown groups cannot be told.
+    """
+    table = bounds.table
+    state = np.where(table["state"].isin([WITHIN, BEYOND]), table["state"], UNKNOWN)
+    limits = {"least": table["low"], "most": table["high"], "low": table["low"], "high": table["high"]}
+    columns = {name: values.to_numpy() for name, values in limits.items()}
+    proviso = f"whatever the groups of {bounds.n_unknown:,} people are"
+    if bounds.refusal == 1:
+        proviso = f"if the unknown groups of {bounds.n_unknown:,} people are as is likely"
+    elif np.isfinite(bounds.refusal):
+        factor = f"a factor of {bounds.refusal:g} of the likely ones"
+        proviso = f"if the odds of the unknown groups of {bounds.n_unknown:,} people are within {factor}"
+    return replace(verdicts, table=verdicts.table.assign(**columns, state=state), proviso=proviso)
 
 
 def worst_row(verdicts: JudgedRows) -> int:
@@ -132,7 +190,7 @@ def worst_row(verdicts: JudgedRows) -> int:
     return int(np.argmax(np.maximum(table["low"] - table["upper"], table["lower"] - table["high"])))
 
 
-def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
+def verdict_of(verdicts: JudgedRows, level: float, fitted: bool, mask: Mask) -> Verdict:
     """Return the verdict over all rows, with the sentence that says what it rests on."""
     table, K = verdicts.table, len(verdicts.table)
     sure = f"with {percent(level, 0)} confidence"
@@ -143,20 +201,23 @@ def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
     beyond = int((table["state"] == BEYOND).sum())
     scope = " that can be measured" if verdicts.dropped else ""
     bound = bound.replace("every gap", f"every gap{scope}").replace("every rate", f"every rate{scope}")
+    unknown = f", {verdicts.proviso}" if verdicts.proviso else ""
     if beyond:
         k = worst_row(verdicts)
-        worst = row_sentence(table.iloc[k], verdicts.rows.constraints[verdicts.rows.source[k]])
-        count = f"{beyond} of {K} comparisons exceed{'s' * (beyond == 1)} what is allowed"
-        sentence = f"{sure}, {count}; the clearest: {worst}"
-        return Verdict(BEYOND, LIGHTS[BEYOND], _capital(sentence))
+        worst = row_sentence(verdicts, k, mask)
+        count = f"{beyond} of {K} comparisons {'is' if beyond == 1 else 'are'} outside of what is allowed"
+        sentence = f"{sure}, {count}{unknown}; the clearest: {worst}"
+        return Verdict(BEYOND, LIGHTS[BEYOND], sentence_case(sentence))
     if (table["state"] == WITHIN).all():
-        most = _largest_possible(verdicts) if not fitted else None
-        reach = "" if most is None else f"; the largest is at most {points(most).lstrip('+')} percentage points"
+        most = _largest_possible(verdicts, mask) if not fitted else None
+        reach = "" if most is None else f"; the largest is at most {size_text(most)} percentage points"
         basis = "by the promise made in fitting" if fitted else "if the rule was not fitted on these people"
-        return Verdict(WITHIN, LIGHTS[WITHIN], _capital(f"{sure}, {bound}{reach} ({basis})."))
-    most = _largest_possible(verdicts)
-    reach = "" if most is None else f"; the largest may be up to {points(most).lstrip('+')} percentage points"
+        return Verdict(WITHIN, LIGHTS[WITHIN], sentence_case(f"{sure}, {bound}{unknown}{reach} ({basis})."))
+    most = _largest_possible(verdicts, mask)
+    reach = "" if most is None else f"; the largest may be up to {size_text(most)} percentage points"
     sentence = f"There are too few people to tell {sure} whether {bound}{reach}."
+    if verdicts.proviso:
+        sentence = f"It cannot be told {sure} whether {bound}{unknown}{reach}."
     if fitted:
         sentence = (
             f"It cannot be told whether {bound} among new people, because these are the people the rule was fitted on "
@@ -165,28 +226,25 @@ def verdict_of(verdicts: JudgedRows, level: float, fitted: bool) -> Verdict:
     return Verdict(UNKNOWN, LIGHTS[UNKNOWN], sentence)
 
 
-def _largest_possible(verdicts: JudgedRows) -> float | None:
+def _largest_possible(verdicts: JudgedRows, mask: Mask) -> float | None:
     """Return the bound of the largest gap; None without gaps, or where it is about too few people."""
     if not verdicts.rows.is_gap.any():
         return None
     table = verdicts.table[verdicts.rows.is_gap]
     size = np.maximum(table["most"], -table["least"]).to_numpy()
     k = int(np.argmax(size))
-    return number(size[k], table["n"].to_numpy()[k])
+    return mask.number(size[k], table["n"].to_numpy()[k])
 
 
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
-
-
-def row_place(group: Any, against: Any, given: Any, outcome: Any, name: str) -> str:
+def row_place(row: Any, attributes: Sequence[Hashable]) -> str:
     """Say where a row is: group, reference, true class, answer; of a row of the user's own, its name."""
-    parts = [] if group is None else [f"group “{name_text(group)}”"]
-    if group is not None and against is not None:
-        parts = [f"{parts[0]} against {'everybody' if against == 'overall' else f'“{name_text(against)}”'}"]
-    parts += [] if given is None else [f"true class “{name_text(given)}”"]
-    parts += [] if outcome is None else [f"answer “{name_text(outcome)}”"]
-    return ", ".join(parts) if parts else name
+    parts = [] if row.group is None else [f"group “{name_text(row.group, attributes)}”"]
+    if row.group is not None and row.against is not None:
+        other = "everybody" if row.against == "overall" else f"“{name_text(row.against, attributes)}”"
+        parts = [f"{parts[0]} against {other}"]
+    parts += [] if row.given is None else [f"true class “{name_text(row.given)}”"]
+    parts += [] if row.outcome is None else [f"answer “{name_text(row.outcome)}”"]
+    return ", ".join(parts) if parts else str(row.criterion)
 
 
 def row_kind(constraint: Any) -> str:
@@ -195,12 +253,13 @@ def row_kind(constraint: Any) -> str:
     return kinds.get(type(constraint), "own")
 
 
-def row_sentence(row: Any, constraint: Any) -> str:
-    """Say what was measured of a row; of very few people no number."""
-    place = row_place(row.group, row.against, row.given, row.outcome, str(row.criterion))
-    if row.n < MIN_CELL:
-        return f"{place} ({headcount(row.n)} people, whose numbers are not shown)."
-    kind, people = row_kind(constraint), f"{int(row.n):,} people"
+def row_sentence(verdicts: JudgedRows, k: int, mask: Mask) -> str:
+    """Say what was measured of the k-th row; of very few people no number."""
+    row, constraint = verdicts.table.iloc[k], verdicts.rows.constraints[verdicts.rows.source[k]]
+    place = row_place(row, verdicts.attributes)
+    if row.n < mask.least:
+        return f"{place} ({mask.headcount(row.n)} people, whose numbers are not shown)."
+    kind, people = row_kind(constraint), f"{count_text(int(row.n))} people"
     if kind == "ratio":
         return f"{place}: {percent(row.ratio)} of that rate, where at least {percent(constraint.minimum)} is asked for."
     if kind == "gap":

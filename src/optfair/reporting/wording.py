@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optfair.constraints import AnyConstraint, Constraint, MinimumRate, Ratio
 from optfair.constraints.criteria import CRITERIA
-from optfair.constraints.events import ALL
+from optfair.constraints.naming import name_text
 
 MIN_CELL = 10  # people: of fewer, a page shows no number
 DIGITS = 5  # of a number in a document: a thousandth of a percentage point
@@ -26,33 +26,40 @@ RATE_WORDS = {
     "selection": "the share of people who get each answer",
     "accuracy": "the share of people whose answer is right",
 }
+# What the rules of a report are, for readers who were not there; other names speak for themselves.
+RULE_WORDS = {
+    "previous answers": "what the same people got before",
+    "answers": "what is audited",
+    "plain model": "the model as it is, without constraints",
+    "unconstrained, joint": "the model of group and class together, without constraints",
+    "recalibrated": "the same after its probabilities were corrected with labels, still without constraints",
+    "fair rule": "the fair rule by its probabilities, without the luck of the draw",
+    "fair model": "the fair model by its probabilities, without the luck of the draw",
+    "decisions (hashed)": "what each person got; where the rule draws by lot, the draw is fixed for each person",
+    "decisions (argmax)": "what each person got: always the likeliest answer",
+    "decisions (sampled)": "what each person got, drawn anew at every call",
+}
 
 
-def name_text(value: Any, attributes: Sequence[Hashable] = ()) -> str:
-    """Return a group or a class as text: "female × white", and of a marginal group "sex: female"."""
-    if not isinstance(value, tuple):
-        return str(value)
-    parts = [(k, part) for k, part in enumerate(value) if part != ALL]
-    if len(parts) < len(value) and len(attributes) == len(value):
-        return " × ".join(f"{attributes[k]}: {part}" for k, part in parts)
-    return " × ".join(str(part) for _, part in parts)
+@dataclass(frozen=True)
+class Mask:
+    """Leave out numbers about fewer people than `least`."""
 
+    least: int = MIN_CELL
 
-def attribute_names(groups: pd.Index) -> list[Hashable]:
-    """Return the names of the attributes that groups are made of, as far as they have any."""
-    return [name if name is not None else f"attribute {k + 1}" for k, name in enumerate(groups.names)]
+    def number(self, value: Any, people: float = np.inf) -> float | None:
+        """Return a number that JSON can hold; None where there is none, or where it is about too few people."""
+        if value is None or people < self.least or not np.isfinite(value):
+            return None
+        return round(float(value), DIGITS) + 0.0  # no negative zero
 
+    def numbers(self, values: Iterable[Any], people: Iterable[float]) -> list[float | None]:
+        """Return several numbers, each about so many people."""
+        return [self.number(value, n) for value, n in zip(values, people, strict=True)]
 
-def number(value: Any, people: float = np.inf) -> float | None:
-    """Return a number that JSON can hold; None where there is none, or where it is about too few people."""
-    if value is None or people < MIN_CELL or not np.isfinite(value):
-        return None
-    return round(float(value), DIGITS) + 0.0  # no negative zero
-
-
-def headcount(people: float) -> int | str:
-    """Return a number of people, or "< 10"."""
-    return f"< {MIN_CELL}" if people < MIN_CELL else int(people)
+    def headcount(self, people: float) -> int | str:
+        """Return a number of people, or "< 10"."""
+        return f"< {self.least}" if 0 < people < self.least else int(people)
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -76,6 +83,35 @@ def points(value: float | None, digits: int = 1) -> str:
     return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{rounded:.{digits}f}"
 
 
+def size_text(value: float | None, digits: int = 1) -> str:
+    """Return the size of a difference in percentage points, without its sign.
+
+    >>> size_text(-0.031)
+    '3.1'
+    """
+    return points(None if value is None else abs(value), digits).lstrip("+")
+
+
+def count_text(people: int | str) -> str:
+    """Return a number of people with a comma between thousands.
+
+    >>> count_text(12345)
+    '12,345'
+    """
+    return people if isinstance(people, str) else f"{people:,}"
+
+
+def p_text(value: float | None) -> str:
+    """Return a p-value, with the digits that matter.
+
+    >>> p_text(0.00001), p_text(0.0314)
+    ('< 0.001', '0.031')
+    """
+    if value is None:
+        return ""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def tolerance_text(tolerance: Any) -> str:
     """Return a tolerance in percentage points.
 
@@ -88,14 +124,26 @@ def tolerance_text(tolerance: Any) -> str:
     return f"{text} percentage point{'' if text == '1' else 's'}"
 
 
+def sentence_case(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return f"{text[0].upper()}{text[1:]}"
+
+
 def request_text(constraints: Sequence[AnyConstraint]) -> str:
     """Name constraints in a few words, as in the title of a report."""
-    return ", ".join(
-        f"{constraint.criterion} within {constraint.tolerance} of {constraint.reference}"
-        if isinstance(constraint, Constraint)
-        else type(constraint).__name__
-        for constraint in constraints
-    )
+    texts = []
+    for constraint in constraints:
+        if isinstance(constraint, Constraint):
+            pair = "everybody" if constraint.reference == "overall" else "every other group"
+            bound = "tolerances by group" if isinstance(constraint.tolerance, dict) else f"{constraint.tolerance:g}"
+            texts.append(f"{constraint.criterion} within {bound} of {pair}")
+        elif isinstance(constraint, Ratio):
+            texts.append(f"{constraint.criterion} ratio of at least {constraint.minimum:g}")
+        elif isinstance(constraint, MinimumRate):
+            texts.append(f"{constraint.rate} of at least {constraint.minimum:g}")
+        else:
+            texts.append(f"{len(constraint.names or ())} rows of the user")
+    return ", ".join(texts)
 
 
 def constraint_sentence(constraint: AnyConstraint) -> str:
@@ -117,7 +165,7 @@ def constraint_sentence(constraint: AnyConstraint) -> str:
     outcomes = getattr(constraint, "outcomes", None)
     if outcomes is not None:
         text = f"{text}; only these answers are compared: {', '.join(name_text(name) for name in outcomes)}"
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{sentence_case(text)}."
 
 
 def rate_question(given: str | None, outcome: str | None) -> str:

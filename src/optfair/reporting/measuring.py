@@ -1,0 +1,152 @@
+"""Measure rules on people: accuracy, violation with its interval, and every constraint with its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optfair.constraints import AnyConstraint, Constraint
+from optfair.constraints.events import group_families
+from optfair.constraints.rows import accuracy, object_frame
+from optfair.errors import warn_empty
+from optfair.metrics.constraint_table import measure_constraints
+from optfair.metrics.counts import ConfusionCounts
+from optfair.metrics.gaps import gap_rows
+from optfair.metrics.intervals import simultaneous_interval
+from optfair.reporting.facts import AFTER, BEFORE, NO_CELLS, REPORT_LEVEL, Facts, RuleMetrics
+from optfair.reporting.report import Report
+from optfair.reporting.verdict import UNKNOWN, JudgedRows, judge_rows, with_unknown
+from optfair.rule.promise import held_out_promise
+from optfair.utils.progress import stage
+
+HALF_WIDTH = 0.98  # the 95 % half-width of a rate of one half among n people is 0.98/√n
+PATH_REPLICATES = 200  # behind the intervals of a path: its points are there to be compared, not to be quoted
+
+
+def make_report(
+    title: str,
+    constraints: Sequence[AnyConstraint],
+    predictions: Mapping[str, ConfusionCounts],
+    *,
+    before: str | None = None,
+    after: str | None = None,
+    level: float = REPORT_LEVEL,
+    random_state: Any = 0,
+    **facts: Any,
+) -> Report:
+    """Measure rules on people, and report on them.
+
+    predictions : of each rule, by its name, counted. before, after : names of the rules whose rates are shown; the
+    first and the last by default. The one after is judged. level, random_state : of the intervals. facts : others of
+    `Facts`.
+    """
+    names = list(predictions)
+    roles = {}
+    if names:
+        roles = {AFTER: after or names[-1]}
+        if len(names) > 1:
+            roles = {BEFORE: before or names[0], **roles}
+    fitted = facts.get("seconds") is not None
+    promise = facts.get("promise")
+    measured = []
+    with stage("measuring rules", len(predictions)) as work:
+        for name, counts in predictions.items():
+            is_judged = fitted and name == roles.get(AFTER)
+            metrics = measure_rule(name, counts, constraints, level, random_state, promise, fitted=is_judged)
+            measured.append(metrics)
+            work.advance()
+    if measured:
+        place = next(k for k, metrics in enumerate(measured) if metrics.name == roles[AFTER])
+        subject = measured[place]
+        rows = subject.rows
+        assert rows is not None
+        if facts.get("unknown") is not None:
+            rows = with_unknown(rows, facts["unknown"])
+            measured[place] = replace(subject, rows=rows)
+        warn_empty(rows.dropped)
+        facts["small"] = small_cells(subject.counts, constraints, rows)
+        # Of people left out because their group is unknown nothing is promised by the others.
+        if not fitted and not rows.dropped and not facts.get("n_unknown"):
+            facts["check"] = held_out_promise(subject.counts, constraints, level, "")
+    common = {"level": float(level), "seed": random_state, "measured": tuple(measured), "roles": roles}
+    return Report(Facts(title, tuple(constraints), **common, **facts))
+
+
+def compare_rules(
+    title: str,
+    constraints: Sequence[AnyConstraint],
+    predictions: Mapping[str, ConfusionCounts],
+    *,
+    level: float = REPORT_LEVEL,
+    random_state: Any = 0,
+    **facts: Any,
+) -> Report:
+    """Measure several rules on the same people, none of which is the one to be judged."""
+    measured = tuple(measure_rule(name, c, constraints, level, random_state) for name, c in predictions.items())
+    assert measured[-1].rows is not None
+    warn_empty(measured[-1].rows.dropped)
+    roles = {f"rule {k}": metrics.name for k, metrics in enumerate(measured, 1)}
+    return Report(Facts(title, tuple(constraints), measured, roles, level=float(level), seed=random_state, **facts))
+
+
+def measure_rule(
+    name: str,
+    counts: ConfusionCounts,
+    constraints: Sequence[AnyConstraint],
+    level: float = REPORT_LEVEL,
+    random_state: Any = 0,
+    promise: Any = None,
+    *,
+    fitted: bool = False,
+    n_replicates: int = 1000,
+) -> RuleMetrics:
+    """Measure one rule. promise, fitted : see `judge_rows`."""
+    gaps = [constraint for constraint in constraints if isinstance(constraint, Constraint)]
+    replicates = {"level": level, "n_replicates": n_replicates, "random_state": random_state}
+    interval = simultaneous_interval(counts, gap_rows(counts, gaps), **replicates) if gaps else None
+    table, _ = measure_constraints(counts, list(constraints), **replicates)
+    rows = judge_rows(counts, list(constraints), table, level, promise, fitted)
+    return RuleMetrics(name, counts, accuracy(counts.tensor) if counts.labelled else np.nan, interval, rows)
+
+
+def normalise_rows(h: np.ndarray) -> np.ndarray:
+    """Return probabilities whose rows sum to one exactly, as far as rounding allows."""
+    return np.asarray(h / h.sum(axis=1, keepdims=True))
+
+
+def small_cells(
+    counts: ConfusionCounts, constraints: Iterable[AnyConstraint], verdicts: JudgedRows | None = None
+) -> pd.DataFrame:
+    """Return group, given, n of the cells whose rates chance moves by more than the tolerance, the smallest first.
+
+    Only groups that a tolerance is asked for. Criteria that do not condition on the true class (dp, oae) speak of whole
+    groups: given is then empty. verdicts : a cell all of whose gaps are surely within or beyond is not too small.
+    """
+    n_of: dict[tuple[Any, Any], int] = {}
+    for source, constraint in enumerate(constraints):
+        if not isinstance(constraint, Constraint):
+            continue
+        is_by_class = constraint.criterion not in ("dp", "oae")
+        given = counts.classes.tolist() if is_by_class else [None]
+        bounds = constraint.tolerance
+        for group in (group for family in group_families(counts.groups, constraint.attributes) for group in family):
+            if isinstance(bounds, Mapping) and group.label not in bounds:
+                continue
+            tolerance = bounds[group.label] if isinstance(bounds, Mapping) else bounds
+            people = counts.n_people[list(group.members)].sum(axis=0)
+            for label, n in zip(given, people if is_by_class else [people.sum()], strict=True):
+                is_small = max(tolerance, 1e-9) * np.sqrt(max(n, 1)) < HALF_WIDTH
+                if is_small and (verdicts is None or _is_open(verdicts, source, group.label, label)):
+                    n_of[group.label, label] = int(n)
+    lines = sorted(((*cell, n) for cell, n in n_of.items()), key=lambda line: line[2])
+    return object_frame(("group", "given", "n"), lines) if lines else NO_CELLS
+
+
+def _is_open(verdicts: JudgedRows, source: int, group: Any, given: Any) -> bool:
+    """Tell whether some gap of a cell cannot be told, or has nobody behind it."""
+    states = verdicts.cell_states(source, group, given)
+    return not states or UNKNOWN in states
