@@ -19,16 +19,19 @@ if TYPE_CHECKING:
         PromiseError,
         RuleFileError,
     )
-    from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, audit, load_model
+    from optfair.estimators import OptFairIn, OptFairInPost, OptFairPost, load_model
     from optfair.inputs.encoder import TableEncoder
     from optfair.metrics.plans import Plan, plan
     from optfair.monitoring.monitor import Monitor
+    from optfair.reporting.auditing import audit, compare
+    from optfair.reporting.report import Report
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
     from optfair.rule.promise import Promise
     from optfair.rule.rule import FairRule
     from optfair.rule.solve import solve
     from optfair.rule.tolerance_path import frontier
+    from optfair.utils.display import show_progress
 
 __version__ = "0.1.0.dev0"
 
@@ -50,17 +53,20 @@ __all__ = [
     "Promise",
     "PromiseError",
     "Ratio",
+    "Report",
     "Rows",
     "RuleFileError",
     "TableEncoder",
     "audit",
     "baselines",
+    "compare",
     "datasets",
     "frontier",
     "load_model",
     "load_rule",
     "metrics",
     "plan",
+    "show_progress",
     "solve",
 ]
 
@@ -76,16 +82,19 @@ _HOME = {
         "PromiseError",
         "RuleFileError",
     ),
-    "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "audit", "load_model"),
+    "estimators": ("OptFairIn", "OptFairInPost", "OptFairPost", "load_model"),
     "inputs.encoder": ("TableEncoder",),
     "metrics.plans": ("Plan", "plan"),
     "monitoring.monitor": ("Monitor",),
+    "reporting.auditing": ("audit", "compare"),
+    "reporting.report": ("Report",),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
     "rule.promise": ("Promise",),
     "rule.rule": ("FairRule",),
     "rule.solve": ("solve",),
     "rule.tolerance_path": ("frontier",),
+    "utils.display": ("show_progress",),
 }
 
 

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from optfair import OptFairPost
 from optfair.cli.main import main
+from optfair.utils import display
 from tests.cli.helpers import FEATURES, FIT, make_predictions, make_train, make_unfair
 
 
@@ -23,6 +24,12 @@ def one_thread():
     """Use one BLAS thread: the models are tiny, and threads would only wait for each other."""
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_progress_lines(monkeypatch):
+    """Keep the stderr of commands in this process free of lines that appear on a busy machine only."""
+    monkeypatch.setattr(display, "LINE_SECONDS", 3600.0)
 
 
 @pytest.fixture

@@ -17,28 +17,35 @@ def test_the_audit_prints_what_the_metrics_say(run, predictions_file, prediction
     interval = metrics.violation_interval(
         predictions["truth"], predictions["answer"], sensitive_features=predictions["race"]
     )
-    for number in (interval.value, interval.lower, interval.upper, interval.noise_floor):
-        assert f"{number:.4f}" in out
+    for number in (interval.value, interval.lower, interval.upper, interval.bound, interval.noise_floor):
+        assert f"{100 * number:.2f}" in out
     n_exceeded = int((interval.table["lower"] > 0.02).sum())
-    assert f"exceeded ({n_exceeded} gap" in out and f"{len(predictions):,} people" in out
+    assert f"{n_exceeded} of 9 comparisons are outside of what is allowed" in out
+    assert f"{len(predictions):,} people" in out and str(tmp_path) not in out.replace(str(output), "")
     gaps = pd.read_csv(output)
-    np.testing.assert_allclose(gaps["gap"], interval.table["value"])
-    np.testing.assert_allclose(gaps["abs_gap_from"], interval.table["lower"])
-    assert out.rstrip().endswith("FAIL: at least one gap exceeds 0.02 with 95% confidence (exit 1)")
+    np.testing.assert_allclose(gaps["value"], interval.table["value"])
+    below, above = (np.maximum(gaps["from"], 0), np.minimum(gaps["to"], 0))
+    np.testing.assert_allclose(np.maximum(below, -above), interval.table["lower"])
+    np.testing.assert_allclose(np.maximum(gaps["at_most"], -gaps["at_least"]), interval.table["bound"])
+    assert (gaps["verdict"] == "beyond").sum() == n_exceeded and (gaps["allowed_to"] == 0.02).all()
+    assert out.rstrip().splitlines()[-1].startswith("FAIL: With 95 % confidence") and out.endswith("(exit 1)\n")
+    shares = predictions.groupby("race")["answer"].value_counts(normalize=True)
+    for share in shares:  # the rates themselves
+        assert f"{100 * round(share, 5):.2f} %" in out
 
 
 def test_the_audit_of_a_fair_rule_exits_with_0(run, tmp_path):
     path = tmp_path / "fair.csv"
     make_predictions(bias=0.0, seed=1).to_csv(path, index=False)
     code, out, _ = run("audit", path, *PREDICTION, "--tolerance", 0.05)
-    assert code == 0 and "exceeded" not in out and "FAIL" not in out
+    assert code == 0 and "outside of" not in out and "FAIL" not in out
 
 
 def test_several_criteria_groups_and_references(run, predictions_file, predictions):
     criteria = ["--criterion", "dp", "--criterion", "equalized_odds"]
     options = ["--reference", "pairwise", *criteria, "--tolerance", 0.2, "--prediction", "answer"]
     code, out, _ = run("audit", predictions_file, *AUDIT, "--group", "sex", *options)
-    assert "6 groups (race × sex)" in out and "against every other group" in out
+    assert "6 groups" in out and "dp within 0.2 of every other group, eo within 0.2" in out and "A × F against" in out
     interval = metrics.violation_interval(
         predictions["truth"],
         predictions["answer"],
@@ -47,7 +54,7 @@ def test_several_criteria_groups_and_references(run, predictions_file, predictio
         reference="pairwise",
     )
     assert code == int(interval.lower > 0.2)
-    assert f"{interval.upper:.4f}" in out
+    assert f"{100 * interval.upper:.2f}" in out
     assert run("audit", predictions_file, "--label", "truth", "--group", "race,sex", *options)[:2] == (code, out)
 
 
@@ -65,7 +72,7 @@ def test_weights(run, predictions_file, predictions):
         sensitive_features=predictions["race"],
         sample_weight=predictions["w"],
     )
-    assert f"{violation:.4f}" in out
+    assert f"{100 * violation:.2f}" in out
 
 
 def test_missing_groups(run, refuse, predictions, tmp_path):
@@ -126,11 +133,11 @@ def test_an_undecided_audit_fails_only_if_strict(run, tmp_path):
     make_predictions(n=120, bias=0.0, seed=1).to_csv(path, index=False)
     audit = ["audit", path, *PREDICTION, "--tolerance"]
     code, out, _ = run(*audit, 0.05)
-    assert code == 0 and "UNDECIDED: there are too few people to tell with 95% confidence" in out
+    assert code == 0 and "UNDECIDED: There are too few people to tell with 95 % confidence" in out
     code, out, _ = run(*audit, 0.05, "--strict")
     assert code == 1 and "UNDECIDED" in out
     code, out, _ = run(*audit, 1, "--strict")
-    assert code == 0 and "PASS: every gap is within 1 with 95% confidence" in out
+    assert code == 0 and "PASS: With 95 % confidence, every gap between groups is within 100 percentage points" in out
 
 
 # -- scores -----------------------------------------------------------------------------------------------------
@@ -138,9 +145,9 @@ def test_scores_are_decided_by_the_largest_or_drawn(run, predictions_file, predi
     truth, race, scores = predictions["truth"], predictions["race"], predictions[SCORES].to_numpy()
     by_largest = run("audit", predictions_file, *AUDIT, "--scores", ",".join(SCORES))[1]
     largest = np.array(CLASSES)[scores.argmax(axis=1)]
-    assert f"{metrics.violation(truth, largest, sensitive_features=race):.4f}" in by_largest
+    assert f"{100 * metrics.violation(truth, largest, sensitive_features=race):.2f}" in by_largest
     sampled = run("audit", predictions_file, *AUDIT, "--scores", ",".join(SCORES), "--decision", "sampled")[1]
-    assert f"{metrics.violation(truth, scores, sensitive_features=race):.4f}" in sampled
+    assert f"{100 * metrics.violation(truth, scores, sensitive_features=race):.2f}" in sampled
     named = [word for name in reversed(CLASSES) for word in ("--scores", f"{name}=p_{name}")]
     assert run("audit", predictions_file, *AUDIT, *named)[1] == by_largest
 
@@ -155,7 +162,7 @@ def test_numbers_as_classes_and_scores_of_a_class_without_rows(run, tmp_path):
     code, out, _ = run(*audit)
     assert code == 0 and "4 classes" in out
     code, out, _ = run(*audit, "--outcome", "2")
-    assert code == 0 and "gaps" in out
+    assert code == 0 and "answer “2”" in out and "answer “1”" not in out
 
 
 def test_truth_values_of_which_one_is_never_the_label(run, tmp_path):

@@ -29,7 +29,6 @@ def test_useless_columns_are_not_used(run, train, tmp_path):
     assert "column 'same' is 'x' in every row" in err and "column 'nobody' is empty" in err
     assert f"column 'row' numbers the rows (7 to {N_TRAIN + 6})" in err
     assert "'rare' has no text that 10 people share" in err
-    assert f"fitting (logistic, {N_TRAIN} people, 5 features)" in err
     code, _, err = run(*frontier, "--drop", "name,same", "--drop", "nobody,row,rare")
     assert code == 0 and "note" not in err
 

@@ -141,7 +141,7 @@ def test_aware_models_find_their_groups(run, refuse, train, tmp_path, method):
     assert run("predict", model, new, "--group", "gender", "-o", output)[0] == 0
     assert predicted(output) == expected
     message = refuse("predict", model, new, "-o", output)
-    assert "the model needs the groups (sex), and the table has no such columns; name them by --group" in message
+    assert "the groups (sex) are needed, and the table has no such columns; name them by --group" in message
     message = refuse("predict", model, train, "--group", "sex,race", "-o", output)
     assert "--group sex,race: the model was fitted with 1 (sex)" in message
 
@@ -253,9 +253,9 @@ def test_a_failed_write_leaves_nothing_behind(refuse, model, tmp_path, monkeypat
     (tmp_path / "out.csv").write_text("old")
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def fail(self, path, **options):
-        path.write_text("half")
-        raise OSError(28, "No space left on device", str(path))
+    def fail(self, file, **options):
+        file.write("half")
+        raise OSError(28, "No space left on device", file.name)
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
     message = refuse("predict", model, tmp_path / "train.csv", "-o", tmp_path / "out.csv")

@@ -10,8 +10,8 @@ from sklearn.metrics import recall_score
 
 from optfair import Constraint, MinimumRate, OptFairPost, Ratio, Rows
 from optfair.errors import OptFairWarning
-from optfair.estimators.answers import answers_text, class_answers, constraint_code, lost_classes
 from optfair.metrics.counts import count_codes
+from optfair.reporting.answers import class_answers, constraint_code, lost_classes
 from tests.estimators.helpers import SEX, SEX_NEW, X_NEW, Y_NEW, X, Y, make_post
 from tests.problems import softmax
 
@@ -73,22 +73,6 @@ def test_a_class_that_nobody_has_has_no_recall():
     zero = np.zeros(10, dtype=int)
     table = class_answers({"rule": count_codes(zero, zero, zero, None, pd.Index(["f"]), pd.Index(["a", "b"]))})
     assert table["recall"][0] == 1 and np.isnan(table["recall"][1])
-
-
-def test_the_text_begins_with_the_class_that_changes_most_and_counts_the_rest():
-    rng = np.random.default_rng(1)
-    y, groups, classes = rng.integers(0, 9, 900), pd.Index(["f"]), pd.Index(list("abcdefghi"))
-    moved = np.where(y == 4, 0, y)
-    zero = np.zeros(900, dtype=int)
-    counts = {name: count_codes(zero, y, h, None, groups, classes) for name, h in (("model", y), ("rule", moved))}
-    lines = answers_text(class_answers(counts), 3).splitlines()
-    assert lines[0] == "Answers (share of everybody, and recall, of each class)"
-    assert {lines[2].split()[0], lines[3].split()[0]} == {"'a'", "'e'"}
-    share = np.mean(y == 4)
-    (line,) = [line for line in lines if line.split()[0] == "'e'"]
-    assert line.split()[1:] == [f"{share:.4f}", f"{share:.4f}", "1.0000", "0.0000", "0.0000"]
-    assert lines[-1] == "  and 6 classes whose share changes less"
-    assert answers_text(class_answers({}), 3) == ""
 
 
 def test_the_report_tells_recalibration_and_constraints_apart(recalibrated):

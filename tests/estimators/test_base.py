@@ -51,7 +51,7 @@ def with_holes(kind):
 def test_missing_groups_are_an_error_that_counts_them(kind):
     assert_error(
         f"sensitive_features: 2 of {N} rows have a missing value; drop these rows, fill them in, or make them a group "
-        "of their own (missing='group').",
+        "of their own (missing='group'), or unknown (missing='infer').",
         make_post().fit,
         X,
         Y,

@@ -8,9 +8,21 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from optfair import OptFairIn, OptFairInPost
+from optfair import OptFairIn, OptFairInPost, metrics
 from optfair.baselines import FairProjection, LinearPost
-from tests.estimators.helpers import SEX, N, Recorder, X, Y, assert_same_predictions, make_post, out_of_fold_z
+from tests.estimators.helpers import (
+    SEX,
+    SEX_NEW,
+    X_NEW,
+    Y_NEW,
+    N,
+    Recorder,
+    X,
+    Y,
+    assert_same_predictions,
+    make_post,
+    out_of_fold_z,
+)
 
 TWICE = np.repeat(np.arange(N), 2)  # everybody has two rows, which are equal
 ROWS = {"X": X.iloc[TWICE], "y": Y[TWICE], "sensitive_features": SEX.iloc[TWICE]}
@@ -91,3 +103,84 @@ def groups():
 def test_row_labels_of_clusters_are_those_of_x():
     with pytest.raises(ValueError, match="cluster: its row labels differ from those of X"):
         make_post().fit(X[:100], Y[:100], sensitive_features=SEX[:100], cluster=SEX[100:200])
+
+
+# -- reports -------------------------------------------------------------------------------------------------
+TIMES = 4  # rows of everybody
+FOUR = np.repeat(np.arange(N), TIMES)
+NEW_ROWS = {"X": X_NEW.iloc[FOUR], "y": Y_NEW[FOUR], "sensitive_features": SEX_NEW.iloc[FOUR]}
+
+
+def fitted(kind):
+    options = {"rounds": 2, "start": "zero", "max_multiplier": 1.0, "random_state": 0, "tolerance": 0.5}
+    if kind == "post":
+        return make_post(tolerance=0.1).fit(X, Y, sensitive_features=SEX)
+    if kind == "in":
+        return OptFairIn(**options).fit(X, Y, sensitive_features=SEX)
+    post = make_post(tolerance=0.5, cv="prefit")
+    return OptFairInPost(OptFairIn(**options), post, threshold=0.9, random_state=0).fit(X, Y, sensitive_features=SEX)
+
+
+KINDS = ["post", "in", "in and post"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_of_a_report_are_those_of_the_metrics_with_clusters(kind):
+    model = fitted(kind)
+    report = model.report(**NEW_ROWS, cluster=FOUR)
+    groups = {"sensitive_features": NEW_ROWS["sensitive_features"], "cluster": FOUR}
+    decisions = model.predict(NEW_ROWS["X"])
+    (line,) = [rule for rule in report.measured if rule.name == "decisions (hashed)"]
+    expected = metrics.violation_interval(NEW_ROWS["y"], decisions, **groups, criterion="dp")
+    for name in ("value", "lower", "upper", "noise_floor", "bound"):
+        assert getattr(line.interval, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
+    bound = metrics.violation_bound(NEW_ROWS["y"], decisions, **groups, criterion="dp")
+    assert report.promise.bound == pytest.approx(bound.bound)
+    assert report.n_people == N and f"; {TIMES * N} rows of {N} people given" in report.title
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_of_people_tell_no_more_than_the_people_themselves(kind):
+    """Counted as people, four copies of everybody look like four times as many, with intervals half as wide."""
+    model = fitted(kind)
+    once = model.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW)
+    copies, clusters = model.report(**NEW_ROWS), model.report(**NEW_ROWS, cluster=FOUR)
+    width = [(table["high"] - table["low"]).to_numpy() for table in (r.constraints for r in (once, copies, clusters))]
+    np.testing.assert_allclose(width[2], width[0], rtol=0.1)
+    assert (width[1] < 0.65 * width[2]).all()
+    for line, other in zip(clusters.measured, once.measured, strict=True):
+        assert line.interval.value == pytest.approx(other.interval.value)
+        assert line.interval.noise_floor == pytest.approx(other.interval.noise_floor, rel=0.2)
+
+
+def test_a_report_on_people_fitted_on_counts_each_once():
+    model = make_post(tolerance=0.2).fit(**ROWS, cluster=TWICE)
+    clusters, copies = model.report(), make_post(tolerance=0.2).fit(**ROWS).report()
+    assert f"; {2 * N} rows of {N} people fitted on, out of fold" in clusters.title and clusters.n_people == N
+    assert f"; {2 * N} people fitted on, out of fold" in copies.title
+    for line, other in zip(clusters.measured, copies.measured, strict=True):
+        assert line.interval.noise_floor > 1.2 * other.interval.noise_floor
+    assert len(model.with_tolerance(0.3).report().measured) == len(clusters.measured)
+
+
+def test_the_noise_floor_of_a_frontier_counts_people():
+    model = make_post(tolerance=0.2).fit(X, Y, sensitive_features=SEX)
+    data = tuple(NEW_ROWS.values())
+    paths = [model.frontier([0.2, 0.1], test=(*data, *rest)).table for rest in ([], [None, FOUR], [None, None])]
+    assert (paths[1]["test_floor"] > 1.5 * paths[0]["test_floor"]).all()
+    np.testing.assert_array_equal(paths[1]["test_violation"], paths[0]["test_violation"])
+    np.testing.assert_array_equal(paths[2]["test_floor"], paths[0]["test_floor"])
+
+
+def test_groups_that_were_not_seen_take_their_clusters_with_them():
+    model = fitted("post")
+    groups = np.where(np.arange(TIMES * N) < 2 * TIMES, "x", NEW_ROWS["sensitive_features"])
+    with pytest.warns(match="8 of 960 rows are left out"):
+        report = model.report(NEW_ROWS["X"], NEW_ROWS["y"], sensitive_features=groups, cluster=FOUR)
+    assert report.n_people == N - 2
+
+
+def test_clusters_of_a_report_are_checked():
+    model = fitted("post")
+    with pytest.raises(ValueError, match=r"^cluster: has 3 rows but X has 240; they must have the same rows\.$"):
+        model.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW, cluster=[1, 2, 3])

@@ -37,7 +37,7 @@ from tests.estimators.helpers import (
     [
         ({"awareness": "half"}, "awareness='half': must be one of 'blind', 'aware'."),
         ({"decision": "coin"}, "decision='coin': must be one of 'hashed', 'argmax', 'sampled'."),
-        ({"missing": "drop"}, "missing='drop': must be one of 'error', 'group'."),
+        ({"missing": "drop"}, "missing='drop': must be one of 'error', 'group', 'infer'."),
         ({"unseen": "ignore"}, "unseen='ignore': must be one of 'error', 'blind'."),
         (
             {"calibration": "platt"},

@@ -146,7 +146,8 @@ def test_every_rule_of_a_frontier_is_measured_on_the_test_data(blind_post, blind
 
 
 def test_test_data_of_a_frontier_have_groups(blind_post):
-    message = "test: must be (X_test, y_test, groups_test) or (X_test, y_test, groups_test, weights)."
+    parts = "X_test, y_test, groups_test"
+    message = f"test: must be ({parts}), ({parts}, weights) or ({parts}, weights, clusters)."
     assert_error(message, blind_post.frontier, 3, test=(X_NEW, Y_NEW))
 
 

@@ -49,8 +49,9 @@ def hundredths(X):
     ids=["argmax", "hashed"],
 )
 def test_the_checks_of_scikit_learn(decision, expected):
-    # A smaller gap is a colder rule, which multiplies the rounding of the models by 1/τ: some 1e-8, and 1e-9 is asked.
-    model = OptFairPost(sensitive_features=hundredths, decision=decision, cv=3, gap=1e-3)
+    # A smaller gap is a colder rule, which multiplies the rounding of the models by 1/τ: at 1e-3 a repeated row and a
+    # weight of two differed by 2e-7 on one kind of processor, where 1e-7 is asked.
+    model = OptFairPost(sensitive_features=hundredths, decision=decision, cv=3, gap=1e-2)
     results = check_estimator(model, expected_failed_checks=expected, on_fail=None, on_skip=None)
     by_status = {}
     for result in results:

@@ -47,6 +47,7 @@ INSIDE = {
             "closed",
             "aware",
             "posterior",
+            "unknown",
             "busy",
             "images",
         ],

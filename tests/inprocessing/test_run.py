@@ -1,7 +1,6 @@
 """Test runs: plain training comes first, constraints that never bind change nothing, and where a run ends."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -92,20 +91,3 @@ def test_where_no_gap_is_asked_for_the_excess_decides():
     """Minimum rates have no violation."""
     model = fit(quick(criterion=MinimumRate("recall", 0.95), stop_below=0.01, max_multiplier=1.0, step=0.3))
     assert len(model.history_) == 3 and (model.history_["excess"] > 0.01).all()
-
-
-# -- progress ----------------------------------------------------------------------------------------------
-def test_progress_is_a_bar_or_nothing(capsys):
-    fit(quick())
-    assert capsys.readouterr() == ("", "")
-    pytest.importorskip("tqdm", reason="progress bars are tqdm's")
-    fit(quick(progress=True))
-    out, err = capsys.readouterr()
-    assert out == "" and "3/3" in err and "violation=" in err
-
-
-def test_without_tqdm_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    with pytest.raises(ImportError) as error:
-        fit(quick(progress=True))
-    assert str(error.value) == 'progress=True needs tqdm: pip install "optfair[cli]"'

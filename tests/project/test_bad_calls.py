@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from optfair import Constraint, OptFairIn, OptFairPost, Rows, frontier, metrics, solve
+from optfair import Constraint, OptFairIn, OptFairPost, Rows, audit, frontier, metrics, solve
 from optfair.baselines import ERM, LinearPost
 from optfair.datasets import make_fair_classification
 from optfair.metrics import ViolationScorer
@@ -33,6 +33,11 @@ SURROGATE = np.array(["A", "\ud800"], dtype=object)[Y % 2]
 @functools.cache
 def fitted(kind=OptFairPost):
     return kind(random_state=0).fit(X, Y, sensitive_features=GROUP)
+
+
+@functools.cache
+def inferred():
+    return fit(groups=GAPS, missing="infer")
 
 
 def fit(rows=X, labels=Y, groups=GROUP, kind=OptFairPost, weight=None, **options):
@@ -135,7 +140,57 @@ LABELS = {
 }
 GROUPS = {
     "missing": (lambda: violation(groups=GAPS), "sensitive_features: 4 of 60 rows .*\\(missing='group'\\)"),
-    "another word": (lambda: violation(missing="drop"), "missing='drop': must be one of 'error', 'group'"),
+    "another word": (lambda: violation(missing="skip"), "missing='skip': must be one of 'error', 'group', 'drop'"),
+    "another word, audit": (
+        lambda: audit(Y, Y, sensitive_features=GAPS, missing="skip"),
+        "missing='skip': must be one of 'error', 'group', 'drop', 'infer'",
+    ),
+    "inferred, aware": (
+        lambda: fit(groups=GAPS, missing="infer", awareness="aware"),
+        "missing='infer': is for awareness='blind'; a rule that uses the group must be told it",
+    ),
+    "inferred, joint": (
+        lambda: fit(groups=GAPS, missing="infer", posterior="joint"),
+        "posterior='joint': needs the group of everybody, and 4 of 60 rows have none; use 'factored' or 'auto'",
+    ),
+    "inferred, promised": (
+        lambda: fit(groups=GAPS, missing="infer", confidence=0.95),
+        "confidence=0.95: nothing is promised where groups are inferred, and 4 of 60 rows have none; leave it out, or",
+    ),
+    "inferred, in-processing": (
+        lambda: fit(groups=GAPS, missing="infer", kind=OptFairIn),
+        "missing='infer': must be one of 'error', 'group'",
+    ),
+    "inferred, nobody": (
+        lambda: fit(groups=[None] * N, missing="infer"),
+        "sensitive_features: all 60 rows have a missing value; give the groups of at least some people",
+    ),
+    "inferred, weights": (
+        lambda: fit(groups=GAPS, missing="infer", weight=np.arange(N) < 4),
+        "sample_weight: is zero for everybody whose group is known; at least some must count",
+    ),
+    "inferred, folds": (
+        lambda: fit(
+            groups=[*GROUP[:6], *[None] * 54], missing="infer", cv=[(range(6, N), range(6)), (range(6), range(6, N))]
+        ),
+        "cv: nobody in a training part is of known group; use fewer folds, or a number of them",
+    ),
+    "inferred, a promise to new people": (
+        lambda: inferred().promise(X, sensitive_features=GAPS),
+        "sensitive_features: 4 of 60 rows have a missing value, and nothing is promised by the others alone; give",
+    ),
+    "probabilities of an aware model": (
+        lambda: fit(awareness="aware").group_probabilities(X),
+        "awareness='aware': a model that is told the group does not infer it; fit a blind one",
+    ),
+    "probabilities given other classes": (
+        lambda: inferred().group_probabilities(X, Y + 1),
+        "y: 3 is not in classes=\\[0, 1, 2\\]",
+    ),
+    "probabilities of other rows": (
+        lambda: inferred().group_probabilities(X, Y[:5]),
+        "y: has 5 rows but X has 60; they must have the same rows",
+    ),
     "named (missing)": (
         lambda: violation(groups=GAPS.replace("A", "(missing)"), missing="group"),
         "sensitive_features: has a group named '\\(missing\\)' beside missing values",

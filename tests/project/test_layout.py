@@ -139,6 +139,7 @@ def test_the_proof_uses_no_solver():
         "optfair.constraints.rows",
         "optfair.dual.measure",
         "optfair.rule.decisions",
+        "optfair.utils.html",
     }
 
 

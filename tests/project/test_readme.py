@@ -58,6 +58,7 @@ def test_shell_blocks_of_the_readme_run(tmp_path):
         "promised.skops.key",
         "answers.csv",
         "report.html",
+        "memo.html",
         "frontier.csv",
         "frontier.png",
     }

@@ -36,7 +36,9 @@ from optfair.inputs.training_data import TrainingData
 from optfair.rule.multipliers import multiplier_table
 from optfair.rule.problem import make_utility
 from optfair.utils.checks import check_choice, check_integer, check_number
+from optfair.utils.progress import stage, tick
 
+ROUNDS = "rounds"  # the stage of that name
 GAP_CHECK_ROUNDS = 5  # rounds between two checks of the duality gap, each of which takes one more fit
 
 
@@ -164,7 +166,8 @@ class WeightedERM(Baseline):
             settings = settings_that_count_copies(final, len(data.classes), "cell", len(data.y))
             if settings:
                 warn_about_copies(learner, len(data.classes), settings)
-        trace, models, self.gap_ = self._run_rounds(game, learner)
+        with stage(ROUNDS, int(self.rounds)):
+            trace, models, self.gap_ = self._run_rounds(game, learner)
         if self.mixture == "best":
             weights = (np.arange(len(trace)) == best_round(game, trace)).astype(float)
         else:
@@ -193,6 +196,7 @@ class WeightedERM(Baseline):
             eta = float(self.step) / np.sqrt(round_index + 1)
             theta += eta * bound_excess(game, J)
             trace = trace.grown(J, eta, softmax_multipliers(theta, game.cap))
+            tick(ROUNDS)
             if self.stop_gap is not None and (round_index + 1) % GAP_CHECK_ROUNDS == 0:
                 mixture = "all" if self.mixture == "all" else "last_half"
                 gap = duality_gap(game, trace, learner, round_weights(mixture, game, trace))

@@ -10,6 +10,7 @@ from optfair.cli.options import (
     TABLES,
     add_constraint,
     add_groups,
+    add_model,
     add_pages,
     add_reference,
     add_table,
@@ -30,7 +31,18 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"optfair {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    adders = (_add_demo, _add_audit, _add_fit, _add_predict, _add_frontier, _add_plan, _add_monitor, _add_datasets)
+    adders = (
+        _add_demo,
+        _add_audit,
+        _add_fit,
+        _add_predict,
+        _add_explain,
+        _add_report,
+        _add_frontier,
+        _add_plan,
+        _add_monitor,
+        _add_datasets,
+    )
     for add in adders:
         add(commands)
     return parser
@@ -59,7 +71,9 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         "confidence. The exit code is 1 if the simultaneous lower bound of some gap exceeds the tolerance.",
     )
     add_table(parser)
-    parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the true class")
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="column of the true class; demographic parity and ratios need none"
+    )
     predictions = parser.add_mutually_exclusive_group(required=True)
     predictions.add_argument("--prediction", metavar="COLUMN", help="column of the predicted class")
     predictions.add_argument(
@@ -76,8 +90,22 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         help="how --scores become predictions: argmax takes the largest score, sampled draws a class with these "
         "probabilities (default: %(default)s)",
     )
-    add_groups(parser)
-    add_constraint(parser)
+    parser.add_argument("--before", metavar="COLUMN", help="column of what the same people got before, to compare with")
+    add_groups(parser, missing=("error", "group", "drop", "infer"))
+    parser.add_argument(
+        "--refusal",
+        type=float,
+        metavar="FACTOR",
+        help="with --missing infer: how much the odds of the groups may differ between people who told theirs and "
+        "others (default: in any way)",
+    )
+    add_constraint(parser, ratio=True)
+    parser.add_argument(
+        "--favourable",
+        metavar="CLASS",
+        action="append",
+        help="answer for which the report has selection rates and impact ratios; repeat it (default: as --outcome)",
+    )
     parser.add_argument("--weight", metavar="COLUMN", help="column of row weights, such as survey weights")
     parser.add_argument(
         "--cluster", metavar="COLUMN", help="column of the person, where a person has several rows: they count as one"
@@ -92,7 +120,10 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the resampling behind the intervals (default: 0)")
     parser.add_argument("--rows", type=int, default=10, metavar="N", help="number of gaps shown (default: %(default)s)")
-    parser.add_argument("-o", "--output", metavar="OUT", help=f"write every gap to this table: {TABLES}")
+    parser.add_argument(
+        "--min-cell", type=int, default=10, metavar="N", help="do not show numbers about fewer people (default: 10)"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help=f"write every comparison to this table: {TABLES}")
     add_pages(parser)
 
 
@@ -131,36 +162,58 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         metavar="SHARE",
         help="share of the people that --method in sets aside to measure the constraints on (default: 0)",
     )
+    parser.add_argument(
+        "--no-path",
+        action="store_true",
+        help="do not solve for 20 other tolerances and save them with the model; `optfair explain` then cannot say at "
+        "which tolerance an answer would be another",
+    )
     parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="model file, for example model.skops")
     add_pages(parser)
 
 
 def _add_predict(commands: argparse._SubParsersAction) -> None:
     parser = command(commands, "predict", "predict the classes of the people in a table with a saved model")
-    parser.add_argument("model", metavar="MODEL", help="file written by `optfair fit` or `.save()`")
-    add_table(parser)
+    add_model(parser)
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help=f"table with the predictions: {TABLES}")
-    parser.add_argument(
-        "--group",
-        metavar="COLUMN",
-        action="append",
-        help="column of the sensitive attribute, only for models fitted with --aware",
-    )
-    parser.add_argument(
-        "--key",
-        metavar="COLUMN",
-        action="append",
-        help="column that identifies a person; it fixes the random part of the predictions for that person",
-    )
     parser.add_argument("--probabilities", action="store_true", help="also write the probability of each class")
     parser.add_argument("--only", action="store_true", help="write the predictions without the columns of FILE")
-    parser.add_argument(
-        "--trust",
-        metavar="TYPE",
-        action="append",
-        default=[],
-        help="allow the model file to hold this further type; repeat it for several",
+
+
+def _add_explain(commands: argparse._SubParsersAction) -> None:
+    parser = command(
+        commands,
+        "explain",
+        "say why the people in a table get their predictions from a saved model",
+        "For each person: the answer with and without constraints, which constraints moved it by how much, the draw if "
+        "one decided, and the nearest tolerance that gives another answer. Give --key as in `optfair predict`: the "
+        "draw is then the same.",
     )
+    add_model(parser)
+    parser.add_argument(
+        "--rows", type=int, default=5, metavar="N", help="number of people shown, from the first on (default: 5)"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help=f"write a line for every person of FILE: {TABLES}")
+    parser.add_argument("--json", metavar="FILE", help="write all terms of every person of FILE as JSON")
+
+
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    parser = command(
+        commands,
+        "report",
+        "report what a saved model does to the people in a table, as a page to send",
+        "The people must not be those the model was fitted on. The groups are read from the columns that the model was "
+        "fitted with, unless --group names others.",
+    )
+    add_model(parser)
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="column of the true class; demographic parity and its ratio need none"
+    )
+    parser.add_argument("--weight", metavar="COLUMN", help="column of row weights, such as survey weights")
+    parser.add_argument(
+        "--cluster", metavar="COLUMN", help="column of the person, where a person has several rows: they count as one"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the report: a page (.html), Markdown (.md) or .json")
 
 
 def _add_frontier(commands: argparse._SubParsersAction) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from optfair.cli.columns import (
-    Roles,
     check_not_missing,
     check_numeric,
     check_roles,
@@ -22,28 +22,50 @@ from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
 from optfair.cli.placeholders import placeholder_notes
 from optfair.cli.tables import CsvFormat, is_text, read_table
-from optfair.metrics import GroupConfusion, group_confusion
 
 MAX_GROUPS = 1000  # a column with more values is refused: it is a number or an identifier
 MANY_GROUPS = 20  # so is one with more values than this, if there are fewer than two rows for each
 
 
 class AuditData(NamedTuple):
-    """The counts of a table, the columns of its groups, where its predictions come from, and notes for the user."""
+    """The rows of a table that is audited, where its predictions come from, and notes for the user.
 
-    confusion: GroupConfusion
-    groups: Sequence[str]
+    labels : (n,), or None. values : (n,) classes or (n, m) probabilities. before : (n,) classes, or None. classes : of
+    the columns of values, or None. groups : a column per attribute. weight, cluster : (n,) or None.
+    """
+
+    labels: pd.Series | None
+    values: Any
+    before: pd.Series | None
+    classes: list[Any] | None
+    groups: pd.DataFrame
+    weight: pd.Series | None
+    cluster: pd.Series | None
     source: str
     notes: Sequence[str]
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `optfair.audit` that are rows."""
+        groups = self.groups if self.groups.shape[1] > 1 else self.groups.iloc[:, 0]
+        return {
+            "y": self.labels,
+            "prediction": self.values,
+            "before": self.before,
+            "classes": self.classes,
+            "sensitive_features": groups,
+            "sample_weight": self.weight,
+            "cluster": self.cluster,
+        }
+
 
 class Predictions(NamedTuple):
-    """The predictions of a table, and its labels.
+    """The predictions of a table, and its labels, in one type.
 
-    labels : (n,). values : (n,) classes or (n, m) probabilities. classes : of the columns of values, or None.
+    labels : (n,) or None. values : (n,) classes or (n, m) probabilities. classes : of the columns of values, or None.
     """
 
-    labels: pd.Series
+    labels: pd.Series | None
     values: Any
     classes: list[Any] | None
     source: str
@@ -51,7 +73,7 @@ class Predictions(NamedTuple):
 
 
 def read_audit_data(arguments: Namespace) -> AuditData:
-    """Read the table and count."""
+    """Read the table, and what its columns are."""
     csv_format = CsvFormat.from_arguments(arguments)
     roles = read_roles(arguments, csv_format)
     if arguments.scores:
@@ -60,34 +82,44 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     else:
         option, score_classes = "--prediction", {}
         columns = pick_columns([arguments.prediction], roles.header, "--prediction")
+    before = pick_columns([arguments.before] if arguments.before else [], roles.header, "--before")
     table = read_table(
         arguments.file,
-        list(dict.fromkeys([*roles.columns, *roles.cluster, *columns])),
-        names=[roles.label, *roles.groups, *([] if arguments.scores else columns)],
+        list(dict.fromkeys([*roles.columns, *roles.cluster, *columns, *before])),
+        names=[*roles.labels, *roles.groups, *before, *([] if arguments.scores else columns)],
         csv_format=csv_format,
     )
-    check_roles(table, arguments.file, roles, arguments.missing)
+    check_roles(table, arguments.file, roles, arguments.missing, ", or allow for any by --missing infer")
     check_not_missing(table, arguments.file, [(option, name) for name in columns])
+    check_not_missing(table, arguments.file, [("--before", name) for name in before])
     check_not_missing(table, arguments.file, [("--cluster", name) for name in roles.cluster])
+    labels = table[roles.label] if roles.label is not None else None
     if arguments.scores:
-        predictions = _from_scores(table, arguments, roles, score_classes)
+        predictions = _from_scores(table, arguments, labels, score_classes)
     else:
-        predictions = _from_classes(table[roles.label], table[columns[0]])
-    groups = table[roles.groups]
-    check_groups(groups)
+        predictions = _from_classes(labels, table[columns[0]])
+    check_groups(table[roles.groups])
     for name in roles.weight:
         check_numeric(table[name], arguments.file, "--weight")
-    confusion = group_confusion(
-        predictions.labels,
-        predictions.values,
-        sensitive_features=groups if len(roles.groups) > 1 else groups[roles.groups[0]],
-        sample_weight=table[roles.weight[0]] if roles.weight else None,
+    options = {**dict.fromkeys(roles.labels, "--label"), **dict.fromkeys(roles.groups, "--group")}
+    notes = placeholder_notes(table, options)
+    return AuditData(
+        labels=predictions.labels,
+        values=predictions.values,
+        before=_as_texts_like(table[before[0]], predictions) if before else None,
         classes=predictions.classes,
-        missing=arguments.missing,
+        groups=table[roles.groups],
+        weight=table[roles.weight[0]] if roles.weight else None,
         cluster=table[roles.cluster[0]] if roles.cluster else None,
+        source=predictions.source,
+        notes=[*predictions.notes, *notes],
     )
-    notes = placeholder_notes(table, {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")})
-    return AuditData(confusion, roles.groups, predictions.source, [*predictions.notes, *notes])
+
+
+def _as_texts_like(column: pd.Series, predictions: Predictions) -> pd.Series:
+    """Return previous answers as texts where the present ones are: "K" among 0, 1, 2."""
+    answers = predictions.values if predictions.classes is None else pd.Series(predictions.classes)
+    return column.astype(str) if is_text(answers) and not is_text(column) else column
 
 
 def check_groups(groups: pd.DataFrame) -> None:
@@ -101,8 +133,11 @@ def check_groups(groups: pd.DataFrame) -> None:
 
 
 # -- predicted classes ----------------------------------------------------------------------------------------
-def _from_classes(labels: pd.Series, values: pd.Series) -> Predictions:
-    """Check that labels and predictions are about the same classes."""
+def _from_classes(labels: pd.Series | None, values: pd.Series) -> Predictions:
+    """Check that labels, if there are any, and predictions are about the same classes."""
+    source = f"predictions in column {values.name!r}"
+    if labels is None:
+        return Predictions(None, values, None, source, [])
     if is_text(labels) != is_text(values):  # "K" among 0, 1, 2: then both are texts
         labels, values = labels.astype(str), values.astype(str)
     classes, predicted_classes = set(labels.unique()), set(values.unique())
@@ -117,7 +152,7 @@ def _from_classes(labels: pd.Series, values: pd.Series) -> Predictions:
             f"--prediction {values.name}: {join_names(unseen, 5)} is predicted but never a label; is it the right "
             "column?"
         )
-    return Predictions(labels, values, None, f"predictions in column {values.name!r}", notes)
+    return Predictions(labels, values, None, source, notes)
 
 
 # -- scores ---------------------------------------------------------------------------------------------------
@@ -135,10 +170,11 @@ def _score_classes(values: Sequence[str], header: Sequence[str]) -> dict[str, st
 
 
 def _from_scores(
-    table: pd.DataFrame, arguments: Namespace, roles: Roles, score_classes: Mapping[str, str | None]
+    table: pd.DataFrame, arguments: Namespace, labels: pd.Series | None, score_classes: Mapping[str, str | None]
 ) -> Predictions:
     """Return probabilities, or the class of the largest score as probabilities 0 and 1."""
-    columns, classes = list(score_classes), _match_classes(table[roles.label], score_classes)
+    columns = list(score_classes)
+    classes = _named_classes(score_classes) if labels is None else _match_classes(labels, score_classes)
     for name in columns:
         check_numeric(table[name], arguments.file, "--scores")
     order = sorted(range(len(classes)), key=lambda k: classes[k])
@@ -146,11 +182,24 @@ def _from_scores(
     scores = table[columns].to_numpy(dtype=float)
     if arguments.decision == "sampled":
         source = "predictions drawn with the probabilities in --scores"
-        return Predictions(table[roles.label], scores, classes, source, [])
+        return Predictions(labels, scores, classes, source, [])
     if n_infinite := int((~np.isfinite(scores)).any(1).sum()):
         raise InputError(f"--scores: {n_infinite} rows hold infinite values; give finite numbers.")
     source = "prediction: the class with the largest of --scores"
-    return Predictions(table[roles.label], np.eye(len(columns))[scores.argmax(axis=1)], classes, source, [])
+    return Predictions(labels, np.eye(len(columns))[scores.argmax(axis=1)], classes, source, [])
+
+
+def _named_classes(score_classes: Mapping[str, str | None]) -> list[Any]:
+    """Return the class of each column of scores where there are no labels: as named, or without a common prefix."""
+    names = list(score_classes.values())
+    if None not in names:
+        return names
+    columns = list(score_classes)
+    if any(names):
+        raise InputError(f"--scores: give CLASS=COLUMN for every column or for none; {columns} is mixed.")
+    prefixes = {re.sub(r"[a-zA-Z0-9]*$", "", column) for column in columns}
+    prefix = prefixes.pop() if len(prefixes) == 1 else ""
+    return [column[len(prefix) :] for column in columns]
 
 
 def _match_classes(labels: pd.Series, score_classes: Mapping[str, str | None]) -> list[Any]:

@@ -14,6 +14,7 @@ from optfair.cli.console import join_names
 from optfair.cli.options import DEFAULT_CRITERION
 from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, read_header
+from optfair.constraints import Constraint, Ratio
 from optfair.constraints.criteria import CRITERIA, short_name
 from optfair.errors import NotLinearError, warn
 from optfair.utils.checks import share_hint
@@ -22,21 +23,24 @@ MISSING_GROUP = "(missing)"  # the name of the group of those whose group is mis
 MISSING_VALUES = "empty cells and NA, NaN, None, null are read as missing"
 OTHER_SEPARATORS = (";", "\t", "|")
 SEED_LIMIT = 2**32  # of scikit-learn
+RATIO = "ratio"  # as a criterion: the ratio of two rates instead of their difference
 # Options that name columns of the table, by command, in the order in which they are checked.
 COLUMN_OPTIONS = {
-    "audit": ("label", "group", "weight", "cluster", "prediction"),
+    "audit": ("label", "group", "weight", "cluster", "prediction", "before"),
     "fit": ("label", "group", "weight", "cluster", "drop", "category"),
     "frontier": ("label", "group", "weight", "cluster", "drop", "category"),
     "plan": ("label", "group"),
     "monitor": ("label", "group", "prediction", "plain"),
     "predict": ("key",),
+    "report": ("label", "weight", "cluster", "key"),
+    "explain": ("key",),
 }
 
 
 class Roles(NamedTuple):
     """The columns of label, groups, weight and cluster (none or one each) of a table with these column names."""
 
-    label: str
+    label: str | None
     groups: list[str]
     weight: list[str]
     header: list[str]
@@ -45,7 +49,12 @@ class Roles(NamedTuple):
     @property
     def columns(self) -> list[str]:
         """Return label, groups and weight, each once."""
-        return list(dict.fromkeys([self.label, *self.groups, *self.weight]))
+        return list(dict.fromkeys([*self.labels, *self.groups, *self.weight]))
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the column of the label, if there is one."""
+        return [] if self.label is None else [self.label]
 
 
 def read_roles(arguments: Namespace, csv_format: CsvFormat) -> Roles:
@@ -53,7 +62,7 @@ def read_roles(arguments: Namespace, csv_format: CsvFormat) -> Roles:
     header = read_header(arguments.file, csv_format)
     cluster = getattr(arguments, "cluster", None)
     return Roles(
-        label=pick_columns([arguments.label], header, "--label")[0],
+        label=pick_columns([arguments.label], header, "--label")[0] if arguments.label else None,
         groups=pick_columns(arguments.group, header, "--group"),
         weight=pick_columns([arguments.weight] if arguments.weight else [], header, "--weight"),
         header=header,
@@ -107,12 +116,13 @@ def check_not_missing(table: pd.DataFrame, file: str, columns: Iterable[tuple[st
             )
 
 
-def check_roles(table: pd.DataFrame, file: str, roles: Roles, missing: str) -> None:
-    """Refuse missing labels and weights, and missing groups unless they are a group (missing : "error", "group")."""
-    check_not_missing(table, file, [("--label", roles.label), *(("--weight", name) for name in roles.weight)])
+def check_roles(table: pd.DataFrame, file: str, roles: Roles, missing: str, step: str = "") -> None:
+    """Refuse missing labels and weights, and with missing="error" missing groups. step : what else a user can do."""
+    labels = [("--label", name) for name in roles.labels]
+    check_not_missing(table, file, [*labels, *(("--weight", name) for name in roles.weight)])
     if missing == "error":
         groups = [("--group", name) for name in roles.groups]
-        check_not_missing(table, file, groups, ", or make them a group by --missing group")
+        check_not_missing(table, file, groups, f", or make them a group by --missing group{step}")
 
 
 def name_missing_groups(groups: pd.DataFrame) -> pd.DataFrame:
@@ -142,6 +152,28 @@ def requested_criteria(arguments: Namespace) -> list[str]:
     return names
 
 
+def requested_constraints(
+    arguments: Namespace, outcomes: Sequence[Any] | None, attributes: str
+) -> list[Constraint | Ratio]:
+    """Return what --criterion and its companions ask for, each once; "ratio" is the 80 % rule.
+
+    outcomes : the classes that --outcome names, or None. attributes : of the groups.
+    """
+    common: dict[str, Any] = {"outcomes": outcomes, "attributes": attributes}
+    names = list(dict.fromkeys(arguments.criterion or [DEFAULT_CRITERION]))
+    constraints: dict[str, Constraint | Ratio] = {}
+    for name in names:
+        if name == RATIO:
+            if not 0 < arguments.minimum <= 1:
+                raise InputError(f"--minimum {arguments.minimum:g}: must be a share above 0, at most 1, such as 0.8.")
+            constraints[name] = Ratio("dp", arguments.minimum, **common)
+        else:
+            (name,) = requested_criteria(Namespace(criterion=[name]))
+            constraint = Constraint(name, arguments.tolerance, reference=arguments.reference, **common)
+            constraints[constraint.criterion] = constraint  # "dp" and "demographic_parity" are the same
+    return list(constraints.values())
+
+
 def check_tolerance(tolerance: float) -> None:
     """Refuse a tolerance that no gap between rates can have, and question one that every gap has."""
     if not 0 <= tolerance <= 1:
@@ -157,15 +189,15 @@ def check_seed(seed: int, limit: int | None = None) -> None:
         raise InputError(f"--seed {seed}: must be a whole number {rule}.")
 
 
-def outcome_classes(names: Sequence[str] | None, classes: Iterable[Any]) -> list[Any] | None:
-    """Return the classes that --outcome names, as the table holds them; None for all of them."""
+def outcome_classes(names: Sequence[str] | None, classes: Iterable[Any], option: str = "--outcome") -> list[Any] | None:
+    """Return the classes that an option names, as the table holds them; None if it was not given."""
     if not names:
         return None
     by_name = {str(value): value for value in classes}
     values = [by_name.get(name, _number_among(name, by_name.values())) for name in names]
     for name, value in zip(names, values, strict=True):
         if value is None:
-            raise InputError(f"--outcome {name}: there is no such class; there are {', '.join(by_name)}.")
+            raise InputError(f"{option} {name}: there is no such class; there are {', '.join(by_name)}.")
     return list(dict.fromkeys(values))
 
 

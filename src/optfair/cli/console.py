@@ -1,9 +1,7 @@
-"""Format text for the terminal: paragraphs, headings, tables, progress."""
+"""Format text for the terminal: paragraphs, headings, tables."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -47,16 +45,6 @@ def join_names(names: Sequence[Any], limit: int = 20) -> str:
     """Return names separated by commas, cut after ``limit`` of them."""
     ending = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(map(str, names[:limit])) + ending
-
-
-def print_progress(text: str) -> None:
-    """Print to stderr what the command is doing."""
-    print(f"... {text}", file=sys.stderr, flush=True)
-
-
-def shows_progress() -> bool:
-    """Return whether progress bars can be shown: on a terminal, with tqdm."""
-    return sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None
 
 
 def heading(text: str) -> str:

@@ -22,19 +22,19 @@ from sklearn.preprocessing import StandardScaler
 
 from optfair import metrics
 from optfair.cli.columns import SEED_LIMIT, check_seed
-from optfair.cli.console import Transcript, join_name, print_progress, shows_progress, text_table
+from optfair.cli.console import Transcript, join_name, text_table
 from optfair.cli.main import DONE
 from optfair.cli.paths import InputError
 from optfair.cli.pictures import draw_frontier, draw_rates, save_picture
 from optfair.cli.tables import write_table
 from optfair.datasets import Dataset, load
 from optfair.errors import need_extra
-from optfair.estimators.auditing import audit
 from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.post import OptFairPost
 from optfair.metrics import ViolationInterval
 from optfair.rule.frontier import Frontier
 from optfair.utils.files import write_atomically
+from optfair.utils.progress import stage
 
 CRITERION, TOLERANCE, CONFIDENCE, N_TOLERANCES = "dp", 0.03, 0.95, 20
 IN_TOLERANCES, IN_ROUNDS = (0.1, 0.05, 0.02), 20
@@ -112,11 +112,9 @@ def _run_workflow(transcript: Transcript, data: Dataset, seed: int) -> Results:
     transcript.line(text_table(_with_group_column(plain.rates), digits=3))
 
     transcript.title(f"2. OptFair-post: the frontier, {N_TOLERANCES} tolerances")
-    print_progress("fitting the model of (group, class) six times: on five folds and on all people")
     question: dict[str, Any] = {"criterion": CRITERION, "tolerance": TOLERANCE, "confidence": CONFIDENCE}
     post = OptFairPost(classifier, **question, unpromised="loosen", random_state=seed)
     post.fit(train.X, train.y, sensitive_features=train.sensitive_features)
-    print_progress(f"solving for {N_TOLERANCES} tolerances")
     frontier = post.frontier(N_TOLERANCES, test=(test.X, test.y, test.sensitive_features))
     columns = ["tolerance", "accuracy", "gap", "price", "test_accuracy", "test_violation", "test_floor"]
     transcript.line(text_table(frontier.table[columns].rename(columns={"gap": "to_optimum"})))
@@ -159,27 +157,23 @@ def _score(name: str, test: Dataset, predictions: np.ndarray) -> TestScores:
 def _run_in_processing(classifier: Any, train: Dataset, test: Dataset, seed: int) -> pd.DataFrame:
     """Return tolerance, test_accuracy, test_violation and seconds of OptFair-in."""
     lines = []
-    for tolerance in IN_TOLERANCES:
-        print_progress(f"training to a tolerance of {tolerance}, {IN_ROUNDS} rounds")
-        start = time.perf_counter()
-        model = OptFairIn(
-            classifier,
-            criterion=CRITERION,
-            tolerance=tolerance,
-            rounds=IN_ROUNDS,
-            progress=shows_progress(),
-            random_state=seed,
-        )
-        model.fit(train.X, train.y, sensitive_features=train.sensitive_features)
-        seconds = time.perf_counter() - start
-        h = model.predict_proba(test.X)
-        violation = metrics.violation(test.y, h, sensitive_features=test.sensitive_features, criterion=CRITERION)
-        # The mean probability of the true class: what drawn decisions reach on average.
-        accuracy = h[np.arange(len(h)), np.searchsorted(model.classes_, test.y)].mean()
-        lines.append(
-            {"tolerance": tolerance, "test_accuracy": accuracy, "test_violation": violation, "seconds": seconds}
-        )
+    with stage("OptFair-in", len(IN_TOLERANCES), unit="tolerances") as work:
+        for tolerance in IN_TOLERANCES:
+            start = time.perf_counter()
+            model = OptFairIn(classifier, criterion=CRITERION, tolerance=tolerance, rounds=IN_ROUNDS, random_state=seed)
+            model.fit(train.X, train.y, sensitive_features=train.sensitive_features)
+            seconds = time.perf_counter() - start
+            lines.append({"tolerance": tolerance, **_expected_scores(model, test), "seconds": seconds})
+            work.advance()
     return pd.DataFrame(lines)
+
+
+def _expected_scores(model: OptFairIn, test: Dataset) -> dict[str, float]:
+    """Return test_accuracy and test_violation of the probabilities: what drawn decisions reach on average."""
+    h, groups = model.predict_proba(test.X), {"sensitive_features": test.sensitive_features}
+    accuracy = h[np.arange(len(h)), np.searchsorted(model.classes_, test.y)].mean()
+    violation = metrics.violation(test.y, h, **groups, criterion=CRITERION)
+    return {"test_accuracy": float(accuracy), "test_violation": violation}
 
 
 def _summarise(transcript: Transcript, plain: TestScores, fair: TestScores, post: OptFairPost) -> None:
@@ -251,8 +245,8 @@ def _write_files(folder: Path, results: Results) -> None:
         write_table(table, str(folder / f"{name}.csv"))
     results.post.save(folder / "model.skops")
     if importlib.util.find_spec("jinja2") is not None:
-        groups = {"sensitive_features": test.sensitive_features, "criterion": CRITERION, "tolerance": TOLERANCE}
-        audit(test.y, fair.predictions, before=plain.predictions, **groups).html(folder / "report.html")
+        options = {"sensitive_features": test.sensitive_features, "before": plain.predictions, "path": results.frontier}
+        results.post.report(test.X, test.y, **options).html(folder / "report.html")
 
 
 def _with_group_column(rates: pd.DataFrame) -> pd.DataFrame:

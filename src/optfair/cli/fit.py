@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from optfair.cli.classifiers import make_estimator
-from optfair.cli.console import shows_progress
 from optfair.cli.main import DONE
 from optfair.cli.pages import check_pages, write_pages
 from optfair.cli.paths import InputError
@@ -17,7 +16,7 @@ from optfair.cli.training import (
     check_training,
     fair_arguments,
     fit_post,
-    print_fitting,
+    fitting,
     read_training,
 )
 from optfair.errors import need_extra, warn
@@ -25,6 +24,7 @@ from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.saving import untrusted_types
 from optfair.rule.keys import new_key
 from optfair.utils.archives import need_skops
+from optfair.utils.progress import stage
 
 
 def run(arguments: Namespace) -> int:
@@ -33,10 +33,14 @@ def run(arguments: Namespace) -> int:
     for name, value in _round_options(arguments).items():
         if arguments.method != "in":
             raise InputError(f"--{name.replace('_', '-')} {value}: is for --method in only.")
+    if arguments.no_path and arguments.method == "in":
+        raise InputError("--no-path: is for --method post only; leave it out.")
     if arguments.confidence is not None and arguments.method == "in":
         raise InputError("--confidence: is for --method post only; test a trained model with `optfair audit`.")
     if arguments.confidence is not None and not 0.5 <= arguments.confidence < 1:
         raise InputError(f"--confidence {arguments.confidence:g}: must be from 0.5 to below 1, such as 0.95.")
+    if arguments.missing == "infer" and arguments.method == "in":
+        raise InputError("--missing infer: is for --method post only.")
     if arguments.rounds is not None and arguments.rounds < 1:
         raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
     if arguments.held_out is not None and not 0 <= arguments.held_out < 1:
@@ -46,7 +50,13 @@ def run(arguments: Namespace) -> int:
     tables = read_training(arguments)
     for note in tables.notes:
         warn(note)
-    need_skops("optfair fit")  # before long work
+    if arguments.confidence is not None and arguments.missing == "infer" and tables.train.n_unknown:
+        raise InputError(
+            f"--confidence {arguments.confidence:g}: nothing is promised where groups are inferred, and those of "
+            f"{tables.train.n_unknown} of {len(tables.train.y)} people to fit on are missing; leave it out."
+        )
+    with stage("loading skops"):
+        need_skops("optfair fit")  # before long work
     model: Any = _fit_in(arguments, tables) if arguments.method == "in" else _fit_post(arguments, tables)
     model.save(arguments.output)  # before anything is printed: the reader of `optfair fit ... | head` may leave
     report = model.report()
@@ -71,16 +81,18 @@ def _fit_post(arguments: Namespace, tables: TrainingTables) -> Any:
     model = fit_post(arguments, tables)
     # The seed is for the models only: if the key could be guessed, people could choose their prediction.
     model.rule_ = replace(model.rule_, key=new_key(None))
+    if not arguments.no_path:
+        with stage("other tolerances, which --no-path leaves out"):
+            model.path()
     return model
 
 
 def _fit_in(arguments: Namespace, tables: TrainingTables) -> Any:
-    print_fitting(arguments, tables.train)
     # An aware learner sees the group as further columns of X.
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed, extra_columns=arguments.aware)
     options = {**fair_arguments(arguments, tables.train), **_round_options(arguments)}
-    model = OptFairIn(estimator, **options, progress=shows_progress()).fit(**tables.train.fit_arguments)
-    model.set_params(progress=False)
+    with fitting(tables.train, arguments.missing):
+        model = OptFairIn(estimator, **options).fit(**tables.train.fit_arguments)
     model.training_ = replace(model.training_, key=new_key(None))
     return model
 

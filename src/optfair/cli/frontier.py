@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from optfair.cli.columns import requested_criteria
-from optfair.cli.console import heading, print_progress, text_table
+from optfair.cli.console import heading, text_table
 from optfair.cli.main import DONE
 from optfair.cli.paths import InputError
 from optfair.cli.pictures import check_picture_name, draw_curve, save_picture
@@ -36,7 +36,6 @@ def run(arguments: Namespace) -> int:
     for note in tables.notes:
         warn(note)
     model, test = fit_post(arguments, tables), tables.test
-    print_progress(f"solving for {arguments.points} tolerances")
     test_data = None if test is None else (test.X, test.y, test.groups, test.weight)
     frontier = model.frontier(arguments.points, test=test_data)
     write_table(frontier.table, arguments.output)
@@ -45,6 +44,8 @@ def run(arguments: Namespace) -> int:
         title = f"{arguments.label} by {', '.join(arguments.group)}: {request}"
         save_picture(draw_curve(frontier, title), arguments.plot)
     _print_frontier(frontier, request)
+    if model.n_unknown_:
+        print(f"The group of {model.n_unknown_} of {len(tables.train.y)} people fitted on is unknown and was inferred.")
     print(f"\nWrote {arguments.output}" + (f" and {arguments.plot}" if arguments.plot else ""))
     return DONE
 

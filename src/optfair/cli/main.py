@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from optfair.cli.arguments import make_parser
 from optfair.cli.paths import check_paths
 from optfair.errors import InfeasibleError, PlaceholderWarning, PromiseError
+from optfair.utils.display import clear_bars, show_progress
 
 DONE, NEGATIVE, INVALID_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -60,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _limit_threads()
             if getattr(arguments, "file", None) is not None:
                 importlib.import_module("optfair.cli.columns").check_named_columns(arguments)
-            code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
+            with show_progress(not arguments.quiet):
+                code = importlib.import_module(f"optfair.cli.{command}").run(arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, so that a full disk is reported as an error
             return code
@@ -163,5 +165,6 @@ class _WarningPrinter:
     ) -> None:
         text = " ".join(str(message).split())
         if text not in self._printed:
+            clear_bars()
             print(f"note: {text}", file=sys.stderr)
         self._printed.add(text)

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Sequence
 
 EXIT_CODES = """\
 exit codes: 0 success; 1 negative result (audit, monitor: a gap exceeds the tolerance; fit, frontier: no rule satisfies
 the constraints, or can be promised); 2 invalid input; 3 internal error of optfair; 130 interrupted."""
 TABLES = "CSV (.csv, .tsv, also .gz, .bz2, .xz) or Parquet (.parquet)"
 DEFAULT_CRITERION = "demographic_parity"
+MISSING_HELP = {
+    "error": "an error",
+    "group": "a group of their own",
+    "drop": "left out (drop)",
+    "infer": "unknown, which the result allows for (infer)",
+}
+RATIO_HELP = ", or ratio (the 80 %% rule: the share that gets an answer, against every other group)"
 WIDTH = 115  # of the descriptions, as of the exit codes
 
 
 def command(commands: argparse._SubParsersAction, name: str, summary: str, text: str = "") -> argparse.ArgumentParser:
     """Add a command to the parser, and return its own parser."""
-    return commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=summary,
         description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {text}".strip(), WIDTH),
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--quiet", action="store_true", help="do not show how far long work has come")
+    return parser
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
     """Add what `fit` and `frontier` share."""
     add_table(parser)
     parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the class to predict")
-    add_groups(parser)
+    add_groups(parser, missing=("error", "group", "infer"))
     add_constraint(parser)
     parser.add_argument(
         "--estimator",
@@ -78,8 +88,38 @@ def add_table(parser: argparse.ArgumentParser, nargs: str | None = None) -> None
     )
 
 
-def add_groups(parser: argparse.ArgumentParser, marginals: bool = True) -> None:
-    """Add the columns of the groups. marginals : whether each attribute may be meant by itself."""
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the model of `predict` and `explain`, the table of people, and who they are."""
+    parser.add_argument("model", metavar="MODEL", help="file written by `optfair fit` or `.save()`")
+    add_table(parser)
+    parser.add_argument(
+        "--group",
+        metavar="COLUMN",
+        action="append",
+        help="column of the sensitive attribute, only for models fitted with --aware",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="COLUMN",
+        action="append",
+        help="column that identifies a person; it fixes the random part of the predictions for that person",
+    )
+    parser.add_argument(
+        "--trust",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="allow the model file to hold this further type; repeat it for several",
+    )
+
+
+def add_groups(
+    parser: argparse.ArgumentParser, marginals: bool = True, missing: Sequence[str] = ("error", "group")
+) -> None:
+    """Add the columns of the groups. marginals : whether each attribute may be meant by itself.
+
+    missing : what missing groups may be, of `MISSING_HELP`.
+    """
     parser.add_argument(
         "--group",
         required=marginals,
@@ -98,20 +138,25 @@ def add_groups(parser: argparse.ArgumentParser, marginals: bool = True) -> None:
         )
     parser.add_argument(
         "--missing",
-        choices=("error", "group"),
+        choices=missing,
         default="error",
-        help="whether a missing group is an error or a group of its own (default: error)",
+        help=f"what missing groups are: {', '.join(MISSING_HELP[choice] for choice in missing)} (default: error)",
     )
 
 
-def add_constraint(parser: argparse.ArgumentParser) -> None:
-    """Add what is compared, and how much the groups may differ."""
+def add_constraint(parser: argparse.ArgumentParser, ratio: bool = False) -> None:
+    """Add what is compared, and how much the groups may differ. ratio : whether ratios may be asked for too."""
     parser.add_argument(
         "--criterion",
         action="append",
         metavar="NAME",
-        help=f"dp, eop, eo, meo, oae or the long name; repeat it for several at once (default: {DEFAULT_CRITERION})",
+        help=f"dp, eop, eo, meo, oae or the long name{RATIO_HELP if ratio else ''}; repeat it for several at once "
+        f"(default: {DEFAULT_CRITERION})",
     )
+    if ratio:
+        parser.add_argument(
+            "--minimum", type=float, default=0.8, help="smallest allowed ratio of --criterion ratio (default: 0.8)"
+        )
     parser.add_argument(
         "--tolerance", type=float, default=0.01, help="largest allowed gap of the criterion (default: 0.01)"
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from argparse import Namespace
+from pathlib import Path
 
 from optfair.cli.paths import PAGES, InputError
 from optfair.errors import need_extra
-from optfair.estimators.report import Report
+from optfair.reporting.facts import InputFile
+from optfair.reporting.report import Report
 
 
 def check_pages(arguments: Namespace) -> None:
@@ -17,6 +20,15 @@ def check_pages(arguments: Namespace) -> None:
     repeated = next((name for name in files if [*files, arguments.output].count(name) > 1), None)
     if repeated is not None:
         raise InputError(f"{repeated}: is named twice; give each output a file of its own.")
+
+
+def input_files(*paths: str) -> list[InputFile]:
+    """Return the names of files, without their folders, and the SHA-256 of their content."""
+    files = []
+    for path in paths:
+        with open(path, "rb") as file:
+            files.append(InputFile(Path(path).name, hashlib.file_digest(file, "sha256").hexdigest()))
+    return files
 
 
 def write_pages(arguments: Namespace, report: Report) -> list[str]:

@@ -22,7 +22,7 @@ def check_paths(arguments: Namespace) -> None:
     table_options = () if arguments.command == "datasets" else ("file", "test")
     tables = [path for name in table_options if (path := getattr(arguments, name, None))]
     models = [arguments.model] if "model" in arguments else []
-    if arguments.output and arguments.command != "fit":
+    if arguments.output and arguments.command not in ("fit", "report"):
         table_kind(arguments.output)
     output_options = ("output", "test") if arguments.command == "datasets" else ("output", "plot", *PAGES)
     outputs = [path for name in output_options if (path := getattr(arguments, name, None))]

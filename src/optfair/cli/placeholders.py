@@ -81,7 +81,7 @@ def _placeholders(column: pd.Series) -> dict[str, int]:
         counts = column.value_counts()
     except TypeError:  # lists, which are refused elsewhere
         return {}
-    counts = counts[[is_placeholder(value) for value in counts.index] & (counts.to_numpy() > 0)]
+    counts = counts[np.array([is_placeholder(value) for value in counts.index], dtype=bool) & (counts.to_numpy() > 0)]
     # Blanks around it do not count, and must not be typed.
     return {str(text): int(count) for text, count in counts.groupby(counts.index.astype(str).str.strip()).sum().items()}
 

@@ -3,54 +3,36 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from optfair.cli.columns import check_not_missing, pick_columns
 from optfair.cli.console import join_names
-from optfair.cli.encoding import check_levels, model_schema
+from optfair.cli.counting import row_slices
 from optfair.cli.main import DONE
-from optfair.cli.paths import InputError, swap_hint
+from optfair.cli.model_tables import (
+    InputColumns,
+    ModelInput,
+    load_fair_model,
+    model_input,
+    note_unseen,
+    read_model_table,
+)
+from optfair.cli.paths import InputError
 from optfair.cli.tables import CsvFormat, check_table_name, read_header, read_table, write_table
-from optfair.errors import ModelFileError, UntrustedTypesError, warn
-from optfair.estimators.saving import load_model
-from optfair.inputs.cells import as_texts
-from optfair.inputs.encoder import feature_table
-from optfair.inputs.schema import Schema
-from optfair.inputs.table_form import TableForm
 from optfair.utils.archives import need_skops
+from optfair.utils.progress import stage
 
 PREDICTION, PROBABILITY_PREFIX = "prediction", "p_"
 
 
-@dataclass(frozen=True)
-class InputColumns:
-    """The columns of a table that a prediction reads.
-
-    texts : features that are texts, also where they look like numbers. schema : None for a model without an encoder.
-    """
-
-    features: list[str]
-    texts: list[str]
-    schema: Schema | None
-    groups: list[str]
-    keys: list[str]
-
-    @property
-    def names(self) -> list[str]:
-        """Return all of them, each once."""
-        return list(dict.fromkeys([*self.features, *self.groups, *self.keys]))
-
-
 def run(arguments: Namespace) -> int:
     """Load, read, predict, write."""
-    need_skops("optfair predict")
+    with stage("loading skops"):
+        need_skops("optfair predict")
     check_table_name(arguments.output)
-    model = _load_model(arguments.model, arguments.trust)
+    model = load_fair_model(arguments.model, arguments.trust)
     csv_format = CsvFormat.from_arguments(arguments)
     header = read_header(arguments.file, csv_format)
     outputs = [PREDICTION]
@@ -62,16 +44,8 @@ def run(arguments: Namespace) -> int:
             f"{arguments.file}: already has a column {repeated[0]!r}; rename it, or write only the predictions by "
             "--only."
         )
-    columns = _input_columns(model, arguments, header)
-    text_groups = _text_groups(model, columns.groups)
-    table = read_table(
-        arguments.file,
-        columns.names,
-        texts=[*columns.texts, *text_groups, *columns.keys],
-        names=[name for name in columns.groups if name not in text_groups],
-        csv_format=csv_format,
-    )
-    check_not_missing(table, arguments.file, [("--key", name) for name in columns.keys])
+    table, columns = read_model_table(model, arguments, header, csv_format)
+    note_unseen(model, table, columns)
     predictions = _predict(model, table, columns, outputs)
     if not arguments.only:  # the other columns as they are written
         predictions = pd.concat([read_table(arguments.file, verbatim=True, csv_format=csv_format), predictions], axis=1)
@@ -84,93 +58,17 @@ def run(arguments: Namespace) -> int:
 
 def _predict(model: Any, table: pd.DataFrame, columns: InputColumns, outputs: Sequence[str]) -> pd.DataFrame:
     """Return the output columns: the prediction, and the probabilities if there are names for them."""
-    X: Any = table[columns.features]
-    if columns.schema is not None:
-        for note in check_levels(model, feature_table(table, columns.schema)):
-            warn(note)
-    if not hasattr(model, "feature_names_in_"):
-        X = X.to_numpy()
-    options: dict[str, Any] = {}
-    if columns.groups:
-        options["sensitive_features"] = table[columns.groups].set_axis(list(model.groups_.names), axis=1)
-    keys = _person_keys(table[columns.keys]) if columns.keys else None
-    values = {outputs[0]: model.predict(X, **options, keys=keys)}
+    parts = []
+    with stage("predicting", len(table), unit="people") as work:
+        for rows in row_slices(len(table)):  # an answer does not depend on who else is asked about
+            parts.append(_predict_part(model, model_input(model, table.iloc[rows], columns), outputs))
+            work.advance(len(parts[-1]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _predict_part(model: Any, people: ModelInput, outputs: Sequence[str]) -> pd.DataFrame:
+    values = {outputs[0]: model.predict(people.X, **people.arguments, keys=people.keys)}
     if len(outputs) > 1:
-        h = model.predict_proba(X, **options)
+        h = model.predict_proba(people.X, **people.arguments)
         values |= {name: h[:, k] for k, name in enumerate(outputs[1:])}
-    return pd.DataFrame(values, index=table.index)
-
-
-def _person_keys(table: pd.DataFrame) -> list[Any]:
-    """Return keys as texts, so that a person is the same in every kind of file."""
-    columns = [as_texts(table[name]).tolist() for name in table.columns]
-    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-
-
-def _input_columns(model: Any, arguments: Namespace, header: list[str]) -> InputColumns:
-    """Return what the model reads, after checking that the table has it."""
-    groups = _group_columns(model, arguments, header)
-    keys = pick_columns(arguments.key, header, "--key")
-    features = header
-    if hasattr(model, "feature_names_in_"):
-        # A blind model may be fitted to a table that holds its groups, and does not need them here.
-        is_blind = model.awareness == "blind"
-        optional = np.ravel(np.array(model.sensitive_features, dtype=object)).tolist() if is_blind else []
-        features = [name for name in model.feature_names_in_.tolist() if name in header or name not in optional]
-    absent = [name for name in features if name not in header]
-    if absent:
-        raise InputError(
-            f"{arguments.file}: has no column {join_names(absent)}, which the model reads; it has {join_names(header)}."
-        )
-    form, schema = getattr(model, "_form", TableForm("unknown")), model_schema(model)
-    texts = form.texts if schema is None else list(dict.fromkeys([*form.texts, *schema.texts]))
-    return InputColumns(features, [name for name in texts if name in features], schema, groups, keys)
-
-
-def _group_columns(model: Any, arguments: Namespace, header: list[str]) -> list[str]:
-    """Return the columns of the groups, if the model asks for them."""
-    if not model._asks_for_groups():
-        if arguments.group:
-            reason = "does not use groups" if model.awareness == "blind" else "reads the groups from its features"
-            raise InputError(f"--group {arguments.group[0]}: the model {reason}; leave the option out.")
-        return []
-    names = list(model.groups_.names)
-    if not arguments.group:
-        if all(name in header for name in names):
-            return names
-        raise InputError(
-            f"{arguments.file}: the model needs the groups ({join_names(names)}), and the table has no such columns; "
-            "name them by --group."
-        )
-    groups = pick_columns(arguments.group, header, "--group")
-    if len(groups) != len(names):
-        raise InputError(
-            f"--group {','.join(groups)}: the model was fitted with {len(names)} ({join_names(names)}); give as many, "
-            "in this order."
-        )
-    return names if set(groups) == set(names) else groups
-
-
-def _text_groups(model: Any, groups: list[str]) -> list[str]:
-    """Return the columns whose groups are texts, even if these look like numbers."""
-    levels = [model.groups_.get_level_values(k) for k in range(len(groups))]
-    return [name for name, level in zip(groups, levels, strict=True) if all(isinstance(v, str) for v in level)]
-
-
-def _load_model(path: str, trusted: Iterable[str]) -> Any:
-    try:
-        model = load_model(path, trusted=trusted)
-    except UntrustedTypesError as error:
-        options = " ".join(f"--trust {name}" for name in error.types)
-        raise InputError(
-            f"{path}: holds types that are not loaded without your consent: {join_names(error.types)}. If you trust "
-            f"the source of the file, add {options}."
-        ) from None
-    except ModelFileError as error:
-        raise InputError(f"{error}{swap_hint(path)}") from None
-    if model.decision == "hashed" and model._key() is None:
-        raise InputError(
-            f"{path}.key: there is no such file. It was written with the model and fixes the predictions that are "
-            "randomised; put it next to the model again, or fit the model again."
-        )
-    return model
+    return pd.DataFrame(values)

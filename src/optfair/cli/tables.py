@@ -17,13 +17,16 @@ import numpy as np
 import pandas as pd
 
 from optfair.cli.console import join_names
+from optfair.cli.counting import counted_file, write_csv
 from optfair.cli.memory import check_memory
 from optfair.cli.paths import InputError, check_input, check_output, table_kind
 from optfair.cli.placeholders import csv_words, remove_placeholders
 from optfair.errors import need_extra
 from optfair.utils.files import replacing
+from optfair.utils.progress import stage
 
 CSV_ERRORS = (ValueError, pd.errors.ParserWarning, LookupError, OSError, EOFError, csv.Error)
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
 TRUTH_VALUES = {word: word.lower() == "true" for word in ("True", "False", "TRUE", "FALSE", "true", "false")}
 
 
@@ -107,16 +110,11 @@ def write_table(table: pd.DataFrame, path: str, csv_format: CsvFormat = DEFAULT_
     with replacing(file) as temporary:
         if kind == "parquet":
             need_extra("pyarrow", "writing Parquet")
-            table.to_parquet(temporary, index=False)
+            with stage(f"writing {file.name}"):
+                table.to_parquet(temporary, index=False)
         else:
-            table.to_csv(
-                temporary,
-                index=False,
-                compression={".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}.get(file.suffix.lower()),
-                sep=csv_format.delimiter(file),
-                encoding=csv_format.encoding,
-                decimal=csv_format.decimal,
-            )
+            form = {"sep": csv_format.delimiter(file), "decimal": csv_format.decimal}
+            write_csv(table, temporary, file.name, csv_format.encoding, **form)
 
 
 def check_table_name(path: str) -> None:
@@ -133,8 +131,10 @@ def is_text(column: pd.Series) -> bool:
 # -- CSV ------------------------------------------------------------------------------------------------------
 def _pandas_csv(file: Path, csv_format: CsvFormat, dtype: Any = str, **options: Any) -> pd.DataFrame:
     """Call `pandas.read_csv`; its errors become one line about the file."""
+    options |= {"dtype": dtype, "encoding": csv_format.encoding, "sep": csv_format.delimiter(file)}
     try:
-        return pd.read_csv(file, dtype=dtype, encoding=csv_format.encoding, sep=csv_format.delimiter(file), **options)
+        with counted_file(file) as content:
+            return pd.read_csv(content, compression=COMPRESSIONS.get(file.suffix.lower()), **options)
     except pd.errors.EmptyDataError:
         raise InputError(f"{file}: the file is empty.") from None
     except UnicodeError:
@@ -253,7 +253,8 @@ def _read_parquet(file: Path, columns: Sequence[str] | None, labels: Collection[
         if types.is_nested(parquet_file.schema_arrow.field(name).type):
             raise InputError(f"{file}: column {name!r} holds lists; it must hold one value in each row.")
     try:  # without the metadata of pandas, which may make a column an index
-        return parquet_file.read(columns=selection).to_pandas(ignore_metadata=True)[selection]
+        with stage(f"reading {file.name}"):
+            return parquet_file.read(columns=selection).to_pandas(ignore_metadata=True)[selection]
     except (OSError, ValueError) as error:
         raise _parquet_error(file, error) from None
 

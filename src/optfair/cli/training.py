@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from optfair.cli.columns import (
     read_roles,
     requested_criteria,
 )
-from optfair.cli.console import join_names, print_progress
+from optfair.cli.console import join_names
 from optfair.cli.encoding import OPTIONS
 from optfair.cli.paths import InputError
 from optfair.cli.placeholders import placeholder_notes
@@ -36,9 +37,9 @@ from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.encoder import feature_table
 from optfair.inputs.schema import Schema, find_schema
 from optfair.inputs.splits import DEFAULT_FOLDS, held_out_rows
+from optfair.utils.progress import Stage, stage
 
 MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
-MANY_COLUMNS = 2_000  # beyond, it is said what takes the time before it is spent
 MANY_CLASSES = 30  # a numeric label with more values is noted: it may be an amount
 
 
@@ -60,6 +61,11 @@ class TableData:
         """Return these rows."""
         weight, cluster = (None if part is None else part.iloc[rows] for part in (self.weight, self.cluster))
         return TableData(self.X.iloc[rows], self.y.iloc[rows], self.groups.iloc[rows], weight, cluster)
+
+    @property
+    def n_unknown(self) -> int:
+        """Return the number of people who miss an attribute."""
+        return int(self.groups.isna().any(axis=1).sum())
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -87,6 +93,8 @@ def check_training(arguments: Namespace) -> None:
     check_tolerance(arguments.tolerance)
     as_constraints(requested_criteria(arguments), arguments.tolerance, arguments.reference, arguments.outcome)
     make_classifier(arguments.estimator, arguments.seed)
+    if arguments.missing == "infer" and arguments.aware:
+        raise InputError("--missing infer: is for models that do not use the group; leave --aware out.")
     if arguments.test_size is not None and not 0 < arguments.test_size < 1:
         raise InputError(f"--test-size {arguments.test_size:g}: must be a share between 0 and 1, such as 0.3.")
     check_seed(arguments.seed, SEED_LIMIT)
@@ -96,6 +104,7 @@ def read_training(arguments: Namespace) -> TrainingTables:
     """Read the tables of the command line and check them."""
     csv_format = CsvFormat.from_arguments(arguments)
     roles = read_roles(arguments, csv_format)
+    assert roles.label is not None, "--label is required"
     names = [roles.label, *roles.groups]
     for name in roles.columns:
         if [*names, *roles.weight, *roles.cluster].count(name) > 1:
@@ -104,8 +113,6 @@ def read_training(arguments: Namespace) -> TrainingTables:
     categories = pick_columns(arguments.category, roles.header, "--category")
     candidates = [name for name in roles.header if name not in excluded]
     columns, texts = [*candidates, *roles.columns, *roles.cluster], [*categories, *roles.cluster]
-    if len(candidates) > MANY_COLUMNS:
-        print_progress(f"reading {len(candidates):,} columns; to read, encode and save each takes a few milliseconds")
     table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
     options = {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")}
     notes = _check_label(table[roles.label], arguments.file)
@@ -133,7 +140,8 @@ def read_training(arguments: Namespace) -> TrainingTables:
             f"{DEFAULT_FOLDS} are needed, one for each fold."
         )
     _check_values("--label", roles.label, train.y, None if test is None else test.y)
-    _check_values("--group", ",".join(roles.groups), train.groups, None if test is None else test.groups)
+    groups = train.groups.dropna() if arguments.missing == "infer" else train.groups
+    _check_values("--group", ",".join(roles.groups), groups, None if test is None else test.groups)
     if len(schema.columns) > len(train.y):
         notes.append(
             f"there are more columns ({len(schema.columns):,}) than people to fit on ({len(train.y):,}): a model can "
@@ -163,13 +171,15 @@ def fit_post(arguments: Namespace, tables: TrainingTables) -> OptFairPost:
     kind = _posterior_kind(arguments.estimator, tables.train)
     options = {name: getattr(arguments, name) for name in ("confidence", "unpromised") if hasattr(arguments, name)}
     model = OptFairPost(estimator, **fair_arguments(arguments, tables.train), posterior=kind, **options)
-    print_fitting(arguments, tables.train)
-    return model.fit(**tables.train.fit_arguments)
+    with fitting(tables.train, arguments.missing):
+        return model.fit(**tables.train.fit_arguments)
 
 
-def print_fitting(arguments: Namespace, train: TableData) -> None:
-    """Print what is fitted to how many people."""
-    print_progress(f"fitting ({arguments.estimator}, {len(train.y)} people, {train.X.shape[1]} features)")
+def fitting(train: TableData, missing: str) -> AbstractContextManager[Stage]:
+    """Return the stage in which a model is fitted. missing : what people without a group are."""
+    n_unknown = train.n_unknown if missing == "infer" else 0
+    unknown = f", the group of {n_unknown:,} unknown" if n_unknown else ""
+    return stage(f"fitting to {len(train.y):,} people{unknown}, {train.X.shape[1]:,} features")
 
 
 def fair_arguments(arguments: Namespace, train: TableData) -> dict[str, Any]:
@@ -200,12 +210,12 @@ def _table_data(
     table: pd.DataFrame, schema: Schema, roles: Roles, missing: str, file: str
 ) -> tuple[TableData, list[str]]:
     """Return the data of a table, and notes on its weights."""
-    check_roles(table, file, roles, missing)
+    check_roles(table, file, roles, missing, ", or infer them by --missing infer")
     weight, notes = _weights(table[roles.weight[0]], file) if roles.weight else (None, [])
     cluster = table[roles.cluster[0]] if roles.cluster and roles.cluster[0] in table else None
     if cluster is not None:
         check_not_missing(table, file, [("--cluster", str(cluster.name))])
-    X, y = feature_table(table, schema), _classes(table[roles.label])
+    X, y = feature_table(table, schema), _classes(table[roles.labels[0]])
     return TableData(X, y, table[roles.groups], weight, cluster), notes
 
 
@@ -265,6 +275,8 @@ def _check_values(
 ) -> None:
     """Require two classes (or groups) to fit on, and no other class in the test; reports leave other groups out."""
     values = _distinct(train)
+    if not values:
+        raise InputError(f"{option} {name}: is missing in all rows to fit on; give the groups of at least some people.")
     if len(values) < 2:
         raise InputError(
             f"{option} {name} has only {join_names(sorted(values, key=str))} in the rows to fit on; give at least two."

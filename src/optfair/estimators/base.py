@@ -8,8 +8,8 @@ Sub-classes set ``classes_`` and ``groups_`` in `fit`, and have the parameters `
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from optfair.constraints import AnyConstraint, as_constraints
-from optfair.errors import warn
+from optfair.constraints.criteria import labelled_criterion
 from optfair.estimators.cautions import (
     warn_about_groups,
     warn_about_ids,
@@ -27,7 +27,9 @@ from optfair.estimators.cautions import (
     warn_if_among_features,
     warn_if_fitted,
 )
+from optfair.estimators.labelled_rows import LabelledRows, rows_of_groups
 from optfair.inputs.alignment import check_row_labels, check_same_rows
+from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.containers import (
     drop_columns,
     has_columns,
@@ -38,7 +40,13 @@ from optfair.inputs.containers import (
 )
 from optfair.inputs.features import check_numbers, check_table
 from optfair.inputs.identity import row_bytes
-from optfair.inputs.labels import MISSING_CHOICES, check_weights, encode_classes, match_groups, object_array
+from optfair.inputs.labels import (
+    MISSING_CHOICES,
+    UNKNOWN,
+    check_weights,
+    encode_classes,
+    match_groups,
+)
 from optfair.inputs.reading import read_training_data
 from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.inputs.training_data import TrainingData
@@ -58,25 +66,6 @@ CHOICES = {
 Model = TypeVar("Model")
 
 
-class LabelledRows(NamedTuple):
-    """Rows to measure on.
-
-    X : as the models read it. label, group : (n,) codes. groups : as given, where `predict` needs them, or None.
-    weight : (n,) or None. positions : where the rows stand among those given, None where these are all.
-    """
-
-    X: Any
-    label: np.ndarray
-    group: np.ndarray
-    groups: Any
-    weight: np.ndarray | None
-    positions: np.ndarray | None
-
-    def take(self, values: Any) -> Any:
-        """Select these rows of another column; None stays None."""
-        return values if values is None or self.positions is None else object_array(list(values))[self.positions]
-
-
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that takes groups at `fit`, or reads them from X."""
 
@@ -87,6 +76,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     missing: str
     unseen: str
     random_state: Any
+    progress: bool = False  # of classes and files that do not have it
     criterion: Any
     tolerance: Any
     reference: str | None
@@ -99,6 +89,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     _compares_groups = True
     _default_model = "logistic regression"  # what estimator=None stands for
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
+    _missing_step = ""  # what else than an error or a group a missing group can be
     _prefit_advice = ""  # how a fitted model stays as it is, of classes that are given one by mistake
 
     # -- fitting -------------------------------------------------------------------------------------------
@@ -142,7 +133,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups = functools.partial(self._groups_of, table, sensitive_features)
         columns = y, groups, sensitive_features, sample_weight
         self._form = form
-        options = {"missing": self.missing, "classes": classes, "cluster": cluster}
+        options = {"missing": self.missing, "step": self._missing_step, "classes": classes, "cluster": cluster}
         return read_training_data(features, *columns, n, caller, **options)
 
     def _warn_about_data(
@@ -254,18 +245,27 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return source is None or has_columns(X, source, getattr(self, "n_features_in_", None))
 
     def _check_labelled(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, needs_labels: bool = True
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        cluster: Any = None,
+        *,
+        needs_labels: bool = True,
+        needs_groups: bool = False,
     ) -> LabelledRows:
-        """Return labelled rows to measure on; those of a group that was not seen in `fit` are left out, with a warning.
+        """Return labelled rows to measure on; those of a group that is unknown, or was not seen in `fit`, are left out.
 
-        needs_labels : if not, y may be None, and all codes are then 0.
+        A warning counts them. cluster : the person of each row, or None. needs_labels : if not, y may be None, and all
+        codes are then 0. needs_groups : refuse unknown groups.
         """
         X = self._conform(X)
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
-        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        values = self._groups_of(X, sensitive_features)
+        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, cluster=cluster)
+        values, people = self._groups_of(X, sensitive_features), encode_clusters(cluster, n)
         group = match_groups(values, self.groups_, n, missing=self.missing, unseen="blind")
         label = np.zeros(n, dtype=int)
         if y is not None or needs_labels:
@@ -273,6 +273,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_same_rows(X=range(n), y=label, sensitive_features=sensitive_features, sample_weight=sample_weight)
         weight = check_weights(sample_weight, n)
         groups = sensitive_features if self._asks_for_groups() else None
+        n_unknown = int((group == UNKNOWN).sum())
+        if needs_groups and n_unknown:
+            raise ValueError(
+                f"sensitive_features: {n_unknown} of {n} rows have a missing value, and nothing is promised by the "
+                "others alone; give all groups, or see optfair.metrics.unknown_group_bounds."
+            )
         rows = rows_of_groups(group)
         if len(rows) == 0:
             match_groups(values, self.groups_, n, missing=self.missing)  # says which group, and which there are
@@ -280,7 +286,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             X, label, group = take_rows(X, rows), label[rows], group[rows]
             weight = None if weight is None else weight[rows]
             groups = None if groups is None else take_rows(groups, rows)
-        return LabelledRows(X, label, group, groups, weight, rows if len(rows) < n else None)
+            people = None if people is None else people[rows]
+        is_labelled, positions = y is not None or needs_labels, rows if len(rows) < n else None
+        numbers = n - len(rows) - n_unknown, n_unknown
+        return LabelledRows(X, label, group, groups, weight, positions, people, is_labelled, *numbers)
+
+    def _check_reported(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, cluster: Any
+    ) -> LabelledRows:
+        """Return rows to report on; what speaks of true classes needs them."""
+        has_labels = y is not None or is_dataset(X)
+        name = None if has_labels else labelled_criterion(self.constraints_)
+        if name is not None:
+            raise ValueError(f"y: missing; {name!r} speaks of true classes.")
+        return self._check_labelled(X, y, sensitive_features, sample_weight, cluster, needs_labels=has_labels)
 
     def _title(self, constraints: Sequence[AnyConstraint]) -> str:
         """Return one line that says what was asked for, of whom."""
@@ -339,13 +358,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
         keys = decisions.check_keys(keys, len(h))
-        features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
         if random_state is None and self.decision == "sampled":
             random_state = as_seed(self.random_state)
-        codes = decisions.decide(
-            h, self.decision, lambda index: row_bytes(take_rows(features, index)), keys, random_state, self._key()
-        )
+        codes = decisions.decide(h, self.decision, self._identities(X), keys, random_state, self._key())
         return np.asarray(self.classes_[codes])
+
+    def _identities(self, X: Any) -> Callable[[np.ndarray], Iterable[bytes]]:
+        """Return the function that gives the bytes which identify the rows of X at an index, by their content."""
+        features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
+        return lambda index: row_bytes(take_rows(features, index))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """Return the accuracy of `predict`.
@@ -380,6 +401,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         prediction = self.predict(X, sensitive_features=sensitive_features if self._asks_for_groups() else None)
         return float(accuracy_score(exact_column(y), prediction, sample_weight=sample_weight))
 
+    # -- notebooks -----------------------------------------------------------------------------------------
+    def _summary_html(self) -> str:
+        """Return what was fitted, as HTML, or "" before that."""
+        return ""
+
+    def _repr_html_inner(self) -> str:
+        return f"{super()._repr_html_inner()}{self._summary_html()}"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html()
+        return bundle
+
     # -- scikit-learn --------------------------------------------------------------------------------------
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what the base estimator can read."""
@@ -390,17 +425,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def rows_of_groups(group: np.ndarray) -> np.ndarray:
-    """Return the positions of rows whose group was seen in `fit`; the others, coded −1, are counted in a warning."""
-    rows = np.flatnonzero(group >= 0)
-    if 0 < len(rows) < len(group):
-        warn(
-            f"sensitive_features: {len(group) - len(rows)} of {len(group)} rows are left out, because their groups "
-            "were not seen in fit and nothing is known of them."
-        )
-    return rows
 
 
 def clone_keeping_prefit(model: Model) -> Model:

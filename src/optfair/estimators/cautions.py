@@ -50,7 +50,7 @@ def warn_about_groups(data: TrainingData, constraints: Sequence[AnyConstraint]) 
 
 def compared_sizes(data: TrainingData, constraints: Sequence[AnyConstraint]) -> dict[Hashable, float]:
     """Return the number of people in each group that a constraint speaks of."""
-    people = data.counts.sum(axis=1) if data.n_people is not None else np.bincount(data.a)
+    people = data.counts.sum(axis=1) if data.n_people is not None else np.bincount(data.a[data.is_known])
     sizes: dict[Hashable, float] = {}
     for constraint in constraints:
         if isinstance(constraint, Rows) or (isinstance(constraint, MinimumRate) and constraint.by == "overall"):

@@ -16,14 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.errors import brief_repr, warn
 from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.post import OptFairPost
-from optfair.estimators.report import Report
 from optfair.inprocessing.learners import split_pipeline
 from optfair.inprocessing.mixture import ModelScores
 from optfair.inputs.containers import is_dataset, take_rows
 from optfair.inputs.splits import split_held_out
 from optfair.inputs.table_form import TableForm, read_training_table
+from optfair.reporting.report import Report
+from optfair.rule.explanation import Explanation
+from optfair.rule.frontier import Frontier
 from optfair.rule.promise import Promise
 from optfair.utils.checks import check_number
+from optfair.utils.display import with_progress
 
 # What post-processing asks for, unless it is given.
 COMMON_PARAMETERS = (
@@ -35,6 +38,7 @@ COMMON_PARAMETERS = (
     "costs",
     "decision",
     "missing",
+    "progress",
     "random_state",
 )
 
@@ -105,6 +109,12 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         self.held_out = held_out
         self.random_state = random_state
 
+    @property
+    def progress(self) -> bool:
+        """Whether progress is shown: that of both parts, if one of them asks for it."""
+        return any(getattr(part, "progress", False) is True for part in (self.in_processing, self.post_processing))
+
+    @with_progress
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, cluster: Any = None
     ) -> OptFairInPost:
@@ -298,7 +308,8 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,), optional
             Their true classes.
         **arguments
-            ``sensitive_features``, ``sample_weight`` and ``keys``, as in `OptFairPost.report`.
+            ``sensitive_features``, ``sample_weight``, ``cluster``, ``keys``, ``before`` and ``path``, as in
+            `OptFairPost.report`.
 
         Returns
         -------
@@ -317,6 +328,60 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "post_")
         return self.post_.report(X, y, **arguments)
+
+    def explain(self, X: Any, **arguments: Any) -> Explanation:
+        """Explain single answers of the rule on top; see `OptFairPost.explain`.
+
+        Parameters
+        ----------
+        X : array-like, data frame of n rows, list of n dicts, or one dict
+            Features.
+        **arguments
+            ``sensitive_features``, ``keys`` and ``path``, as in `OptFairPost.explain`.
+
+        Returns
+        -------
+        Explanation
+            A table with a line per person, all terms, and sentences; ``print`` it.
+
+        Examples
+        --------
+        >>> from optfair import OptFairIn, OptFairInPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(800, random_state=0)
+        >>> model = OptFairInPost(OptFairIn(start="zero", random_state=0), threshold=0.2, random_state=0)
+        >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> len(model.explain(data.X[:3], path=False))
+        3
+        """
+        check_is_fitted(self, "post_")
+        return self.post_.explain(X, **arguments)
+
+    def path(self, tolerances: Any = None) -> Frontier:
+        """Return rules of other tolerances for the rule on top, kept for `explain` and `save`; see `OptFairPost.path`.
+
+        Parameters
+        ----------
+        tolerances : int or sequence of float, optional
+            How many, or the tolerances themselves.
+
+        Returns
+        -------
+        Frontier
+            The rules and a table of what each reaches.
+
+        Examples
+        --------
+        >>> from optfair import OptFairIn, OptFairInPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(800, random_state=0)
+        >>> model = OptFairInPost(OptFairIn(start="zero", random_state=0), threshold=0.2, random_state=0)
+        >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> len(model.path([0.1, 0.05]).rules)
+        2
+        """
+        check_is_fitted(self, "post_")
+        return self.post_.path(tolerances)
 
     def promise(self, X: Any, y: Any = None, **arguments: Any) -> Promise:
         """Say whether the tolerance is kept in the population of these people, who must not be among those fitted on.

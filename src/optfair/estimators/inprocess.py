@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import brief_repr, warn, warn_empty
-from optfair.estimators.report import Report, make_report, normalise_rows
+from optfair.estimators.reports import previous_answers, report_people
 from optfair.estimators.saving import SavableClassifier
 from optfair.inprocessing.game import soft_targets
 from optfair.inprocessing.learners import WITHOUT_WEIGHTS, warn_about_copies
@@ -27,15 +27,19 @@ from optfair.inprocessing.summary import history, summarise, training_content, t
 from optfair.inprocessing.warm_start import OVERFIT_GAP, WarmStart
 from optfair.inputs.containers import layout_of
 from optfair.inputs.labels import encode_classes
-from optfair.metrics.counts import count_codes
-from optfair.reporting.rates import answer_changes
+from optfair.reporting.measuring import make_report, normalise_rows
+from optfair.reporting.report import Report
 from optfair.rule.keys import new_key
 from optfair.rule.rule import FairRule
 from optfair.utils.checks import check_integer, check_number, is_number
+from optfair.utils.display import with_progress
+from optfair.utils.html import card
+from optfair.utils.progress import stage
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
 STEPS = ("theorem", "adaptive")
+PLAIN, FAIR = "plain model", "fair model"  # in a report: before and after, by their probabilities
 EXCESS_WARNING = 0.005  # as a rate: a result this far outside its bounds is worth a warning
 
 
@@ -97,7 +101,7 @@ class OptFairIn(SavableClassifier):
     checkpoint : str or path, optional
         A file to which every round is added; a run with the same data and settings goes on from it.
     progress : bool, default False
-        Whether to show a progress bar (extra ``cli``).
+        Whether to show on standard error how far training has come; see "Progress" in the guide.
     random_state : int or generator, optional
         Seed, also of the estimator's parts that have none.
 
@@ -204,6 +208,7 @@ class OptFairIn(SavableClassifier):
 
     # -- fitting -------------------------------------------------------------------------------------------
     @restore_on_failure
+    @with_progress
     def fit(
         self,
         X: Any,
@@ -258,13 +263,14 @@ class OptFairIn(SavableClassifier):
         clock = time.perf_counter()
         game, learner = setup.game, setup.learner
         options = int(self.rounds), self.step, self.shift, self.stop_below
-        trace, models, plain = run(game, learner, setup.start.multipliers, *options, setup.checkpoint, self.progress)
+        trace, models, plain = run(game, learner, setup.start.multipliers, *options, setup.checkpoint)
         weights = round_weights(self.mixture, game, trace)
         late = trace.multipliers if self.mixture == "all" else trace.multipliers[len(trace) // 2 :]
         mean, J = late.mean(axis=0), np.tensordot(weights, trace.confusions, axes=1)
         if self.output == "deterministic":
             targets = soft_targets(game.weights(mean), game.share, self.shift)
-            models, weights = [learner.final_fit(targets, len(trace))], np.ones(1)
+            with stage("training at the mean multipliers"):
+                models, weights = [learner.final_fit(targets, len(trace))], np.ones(1)
             J = game.confusion(learner.predict_codes(models[0]))
         seconds["rounds"] = time.perf_counter() - clock
 
@@ -368,12 +374,45 @@ class OptFairIn(SavableClassifier):
         check_is_fitted(self, "mixture_")
         return self.mixture_(self._features_of(X, sensitive_features))
 
+    def explain(self, X: Any, **arguments: Any) -> NoReturn:
+        """Refuse: no answer of this classifier is a sum of terms that could be shown.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features.
+        **arguments
+            As in `OptFairPost.explain`.
+
+        Raises
+        ------
+        ValueError
+            Always; it names the classifiers that can explain their answers.
+
+        Examples
+        --------
+        >>> from optfair import OptFairIn
+        >>> OptFairIn().explain([[0.5]])
+        Traceback (most recent call last):
+        ValueError: explain: OptFairIn answers by a vote of trained models, ...
+        """
+        raise ValueError(
+            "explain: OptFairIn answers by a vote of trained models, whose scores are no sums of constraint terms; use "
+            "OptFairPost, or OptFairInPost for a rule on top of such a training."
+        )
+
     def _features_of(self, X: Any, sensitive_features: Any) -> Any:
         X, group = self._check_new_rows(X, sensitive_features)
         return X if group is None or self.sensitive_features is not None else _with_group(X, group, len(self.groups_))
 
     def _key(self) -> bytes | None:
         return self.training_.key
+
+    def _summary_html(self) -> str:
+        if not hasattr(self, "training_"):
+            return ""
+        lines = str(self.training_).splitlines()
+        return card("Training", [(f"{k}.", line) for k, line in enumerate(lines, 1)])
 
     # -- what was found ------------------------------------------------------------------------------------
     @property
@@ -400,7 +439,9 @@ class OptFairIn(SavableClassifier):
         *,
         sensitive_features: Any = None,
         sample_weight: Any = None,
+        cluster: Any = None,
         keys: Any = None,
+        before: Any = None,
     ) -> Report:
         """Report what was asked for and reached, and at what price; ``print`` it.
 
@@ -417,8 +458,12 @@ class OptFairIn(SavableClassifier):
             Their groups, unless these are in X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights of the rows.
+        cluster : array-like of shape (n,), optional
+            The person of each row, where some have several: they count as one in the intervals.
         keys : sequence of n keys, optional
             Who each person is, as in `predict`.
+        before : array-like of shape (n,) or (n, n_classes), optional
+            What these people got before, to be compared with; the plain model by default.
 
         Returns
         -------
@@ -433,30 +478,23 @@ class OptFairIn(SavableClassifier):
         >>> model = OptFairIn(tolerance=0.05, rounds=5, random_state=0)
         >>> model = model.fit(data.X, data.y, sensitive_features=data.sensitive_features)
         >>> print(model.report().title)
-        OptFairIn, dp within 0.05 of overall, blind: 2 groups, 3 classes
+        OptFairIn, dp within 0.05 of everybody, blind: 2 groups, 3 classes
         """
         check_is_fitted(self, "mixture_")
-        constraints = self.constraints_
-        title = self._title(constraints)
+        title, rule = self._title(self.constraints_), self.training_
         if X is None:
-            fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_fits_}
-            return make_report(title, self.training_, constraints, {}, **fitting)
-        people = self._check_labelled(X, y, sensitive_features, sample_weight)
+            return make_report(title, self.constraints_, {}, rule=rule, seconds=self.seconds_, n_fits=self.n_fits_)
+        people = self._check_reported(X, y, sensitive_features, sample_weight, cluster)
         rows, keys = self._features_of(people.X, people.groups), people.take(keys)
         answers = self.predict(people.X, sensitive_features=people.groups, keys=keys)
         decisions, _ = encode_classes(answers, self.classes_.tolist())
-        predictions = {
-            "plain model": normalise_rows(self.plain_(rows)),
-            f"decisions ({self.decision})": decisions,
-            "fair model": normalise_rows(self.mixture_(rows)),
-        }
-        names, n = (people.weight, self.training_.groups, self.training_.classes), len(people.label)
-        counts = {name: count_codes(people.group, people.label, h, *names) for name, h in predictions.items()}
-        decided = "fair model" if self.decision == "sampled" else f"decisions ({self.decision})"
-        rules = predictions["plain model"], predictions["fair model"]
-        changes = answer_changes(people.group, *rules, len(self.training_.groups), len(self.classes_))
-        facts: dict[str, Any] = {"decided": decided, "n_people": n, "changes": changes}
-        return make_report(f"{title}; {n} people given", self.training_, constraints, counts, **facts)
+        decided, h = f"decisions ({self.decision})", normalise_rows(self.mixture_(rows))
+        names = rule.groups, rule.classes
+        rules = previous_answers(before, people, rule.classes)
+        rules |= {PLAIN: normalise_rows(self.plain_(rows)), FAIR: h, decided: decisions}
+        after = FAIR if self.decision == "sampled" else decided
+        options: dict[str, Any] = {"after": after, "probabilities": h, "rule": rule}
+        return report_people(title, self.constraints_, people, rules, names, **options)
 
 
 def _with_group(X: Any, group: np.ndarray, n_groups: int) -> Any:

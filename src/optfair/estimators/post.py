@@ -16,31 +16,36 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.dual.posterior import training_posterior
 from optfair.errors import warn, warn_empty
 from optfair.estimators.base import clone_keeping_prefit
-from optfair.estimators.report import Report, make_report, normalise_rows
+from optfair.estimators.explanations import explain_people
+from optfair.estimators.inference import CHOICES_WITH_INFER, check_inference, count_answers, group_posterior
+from optfair.estimators.post_report import report_fitted, report_given, report_path
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
+from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.containers import take_rows
 from optfair.inputs.identity import row_hashes, twin_codes
 from optfair.inputs.labels import encode_classes
 from optfair.inputs.splits import Splits
 from optfair.inputs.training_data import TrainingData
-from optfair.metrics.counts import count_codes
 from optfair.posteriors.calibration import AwareCalibration, Calibration, calibrate_aware, calibrate_blind
 from optfair.posteriors.models import JointModel, likeliest_classes, own_posterior, place_in_groups, pooled_posterior
 from optfair.posteriors.out_of_fold import fit_posteriors, is_fitted_model, warn_unweighted
-from optfair.reporting.rates import answer_changes
+from optfair.reporting.report import Report
 from optfair.rule.driver import Solution
+from optfair.rule.explanation import Explanation
 from optfair.rule.file import rule_content
+from optfair.rule.frontier import Frontier
 from optfair.rule.loading import rule_from_content
 from optfair.rule.problem import FairProblem
 from optfair.rule.promising import UNPROMISED
 from optfair.rule.rule import flat
 from optfair.rule.tightening import FittedRows, PromiseSearch
 from optfair.utils.checks import check_choice, check_number
+from optfair.utils.display import with_progress
 from optfair.utils.parallel import uses_cores
+from optfair.utils.progress import stage
 from optfair.utils.recovery import restore_on_failure
 from optfair.utils.seeds import as_seed
 
-RECALIBRATED = "recalibrated"  # in a report: the likeliest class by calibrated posteriors, without constraints
 SEEN = 0.03  # accuracy beyond certainty that no model has on people it has not seen, unless it is far too careful
 CLOSE = 0.5  # standard errors of a gap: models that differ by less answer about alike
 SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
@@ -50,9 +55,9 @@ class OptFairPost(RuleSolver):
     """Make any classifier fair: the most accurate rule on top of it whose disparity is within tolerance.
 
     The rule comes with a certificate of optimality and needs no group at prediction. Begin with `fit`, `predict` and
-    `report`; `with_tolerance`, `with_criterion` and `frontier` find other rules without fitting again, and `save`
-    writes a file. Below, z(x) is the estimate of P(A, Y | X=x), group and class together, and h(x) the probability of
-    each class as the prediction.
+    `report`, and `explain` single answers; `with_tolerance`, `with_criterion` and `frontier` find other rules without
+    fitting again, and `save` writes a file. Below, z(x) is the estimate of P(A, Y | X=x), group and class together, and
+    h(x) the probability of each class as the prediction.
 
     Parameters
     ----------
@@ -112,14 +117,19 @@ class OptFairPost(RuleSolver):
         only for a promise, and only where the two differ by more than half of a standard error, as those of trees do.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
-    missing : {"error", "group"}, default "error"
-        Whether a missing group is an error or a group of its own.
+    missing : {"error", "group", "infer"}, default "error"
+        Whether a missing group is an error, a group of its own, or unknown. "infer": P(Y|X) is learned from everybody
+        and P(A|X,Y) from those whose group is known, and the rule is for everybody. That is right where being known
+        depends on X and Y, and not on the group beside them. Whoever misses one of several attributes is of unknown
+        group. Not with ``awareness="aware"``, ``posterior="joint"`` or ``confidence``.
     unseen : {"error", "blind"}, default "error"
         When aware: whether a group not seen in ``fit`` is an error, or is predicted without the group.
     keep_posteriors : bool, default True
         Whether to keep the out-of-fold z in memory for `with_tolerance`, `with_criterion`, `frontier` and `report`.
     n_jobs : int, optional
         Cores to use, in `fit` and in everything else; see "Cores" in the guide. All by default.
+    progress : bool, default False
+        Whether to show on standard error how far long work has come; see "Progress" in the guide.
     random_state : int or generator, optional
         Seed, also of the models' parts that have none. The key of hashed decisions is made from it too, so that
         whoever knows the seed can foretell them; leave it out where people could gain by that.
@@ -138,6 +148,8 @@ class OptFairPost(RuleSolver):
         What predicting the likeliest class for everybody would change.
     constraints_ : list of Constraint, Ratio, MinimumRate or Rows
         What the rule was solved for.
+    path_ : Frontier or None
+        Rules of other tolerances, once `path` has computed them.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     groups_ : pandas.Index
@@ -150,6 +162,8 @@ class OptFairPost(RuleSolver):
         Calibration of z.
     keeps_classes_ : bool
         Whether P(Y|X) stays what the model says.
+    n_unknown_ : int
+        Rows fitted on whose group is unknown, with ``missing="infer"``.
     n_base_fits_ : int
         Models that were fitted.
     seconds_ : dict
@@ -170,6 +184,7 @@ class OptFairPost(RuleSolver):
     """
 
     _calibrations: ClassVar[tuple[str, ...]] = ("auto", "posterior", "groups", "none")
+    _missing_step = ", or unknown (missing='infer')"
     _prefit_advice = 'pass cv="prefit" or FrozenEstimator(model)'
     _record, _personal = "rule_", ("_fitted",)
     _record_content, _record_from_content = staticmethod(rule_content), staticmethod(rule_from_content)
@@ -200,6 +215,7 @@ class OptFairPost(RuleSolver):
         unseen: str = "error",
         keep_posteriors: bool = True,
         n_jobs: int | None = None,
+        progress: bool = False,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -225,6 +241,7 @@ class OptFairPost(RuleSolver):
         self.unseen = unseen
         self.keep_posteriors = keep_posteriors
         self.n_jobs = n_jobs
+        self.progress = progress
         self.random_state = random_state
 
     # -- fitting -------------------------------------------------------------------------------------------
@@ -233,6 +250,7 @@ class OptFairPost(RuleSolver):
 
     @restore_on_failure
     @uses_cores
+    @with_progress
     def fit(
         self,
         X: Any,
@@ -278,10 +296,11 @@ class OptFairPost(RuleSolver):
         options = self._options()
         prefit = self._keeps_estimator()
         known_classes = getattr(self.estimator, "classes_", None) if prefit else None
-        self._check_choices(calibration=self._calibrations)
+        self._check_choices(calibration=self._calibrations, missing=CHOICES_WITH_INFER)
         self._check_promise()
         constraints = self._constraints()
         data = self._training_data(X, y, sensitive_features, sample_weight, known_classes, cluster)
+        check_inference(data, self.confidence)
         self._warn_about_data(X, data, sensitive_features, constraints)
 
         clock = time.perf_counter()
@@ -306,7 +325,8 @@ class OptFairPost(RuleSolver):
         Z = place_in_groups(posteriors.Z, data.a) if aware else posteriors.Z
         plain = likeliest_classes(own_posterior(posteriors.model, posteriors.Z, Z))
         pooled = pooled_posterior(posteriors.model, posteriors.Z) if aware else None
-        calibration, Z = self._calibrate(Z, pooled, posteriors.model, data, posteriors.splits, options.seed)
+        with stage("calibrating"):
+            calibration, Z = self._calibrate(Z, pooled, posteriors.model, data, posteriors.splits, options.seed)
         keeps_classes = self._calibration() == "groups"
         free = None if keeps_classes or calibration is None else likeliest_classes(Z)
         seconds["calibration"] = time.perf_counter() - clock
@@ -329,17 +349,19 @@ class OptFairPost(RuleSolver):
 
         self.rule_, self.constraints_ = solution.rule, constraints
         self.classes_, self.groups_ = data.classes, data.groups
-        self.keeps_classes_ = keeps_classes
-        names = posterior.weight, posterior.groups, posterior.classes
-        counted = count_codes(data.a, data.y, plain, *names)
-        recalibrated = None if free is None else count_codes(data.a, data.y, free, *names)
-        fitted = FittedPosteriors(problem, people, solution, counted, recalibrated)
-        self._fitted = fitted if self.keep_posteriors else None
+        self.keeps_classes_, self.n_unknown_ = keeps_classes, data.n_unknown
+        counted, total = count_answers(data, posterior, plain)
+        recalibrated, free_total = (None, total) if free is None else count_answers(data, posterior, free)
+        free_answers = total, free_total
+        fitted = FittedPosteriors(problem, people, solution, counted, recalibrated, free_answers, data.cluster)
+        self._fitted, self.path_ = fitted if self.keep_posteriors else None, None
         self._warn_about_answers(fitted, constraints)
         return self
 
     def _check_promise(self) -> None:
         """Check what is to be promised to new people."""
+        if self.missing == "infer" and self.awareness == "aware":
+            raise ValueError("missing='infer': is for awareness='blind'; a rule that uses the group must be told it.")
         check_choice("unpromised", self.unpromised, UNPROMISED)
         if self.ensemble not in (True, False, "auto"):
             raise ValueError(f"ensemble={self.ensemble!r}: must be True, False or 'auto'.")
@@ -429,6 +451,39 @@ class OptFairPost(RuleSolver):
         Z = [self._posteriors_by(model, X, group)[1] for model in models]
         return Z[0] if len(Z) == 1 else np.mean(Z, axis=0)
 
+    def group_probabilities(self, X: Any, y: Any = None) -> np.ndarray:
+        """Return how likely each group is for new rows: P(A | X, Y) where true classes are given, else P(A | X).
+
+        For `optfair.metrics.unknown_group_bounds`, where the groups of some people are unknown.
+
+        Parameters
+        ----------
+        X : array-like or data frame of n rows
+            Features.
+        y : array-like of shape (n,), optional
+            True classes.
+
+        Returns
+        -------
+        ndarray of shape (n, n_groups)
+            Probabilities in the order of ``groups_``.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.group_probabilities(data.X, data.y).shape
+        (400, 2)
+        """
+        check_is_fitted(self, "rule_")
+        if self.awareness == "aware":
+            raise ValueError("awareness='aware': a model that is told the group does not infer it; fit a blind one.")
+        check_row_labels(X=X, y=y)
+        label = None if y is None else encode_classes(y, self.classes_.tolist(), name="y")[0]
+        return group_posterior(self.joint_posterior(X), label)
+
     def _posteriors_of(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return z as the models give it, and calibrated."""
         return self._posteriors_by(self.posterior_model_, *self._check_new_rows(X, sensitive_features))
@@ -509,6 +564,42 @@ class OptFairPost(RuleSolver):
         return self.rule_.key
 
     @uses_cores
+    def explain(self, X: Any, *, sensitive_features: Any = None, keys: Any = None, path: bool = True) -> Explanation:
+        """Explain single answers: the model's preference, what each constraint adds, the draw, and what would flip it.
+
+        A difference of scores is exactly the sum of what the model itself prefers and one part per constraint row.
+
+        Parameters
+        ----------
+        X : array-like, data frame of n rows, list of n dicts, or one dict
+            Features, as in `predict`.
+        sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
+            Group of each row; only for an aware classifier whose groups are not in X.
+        keys : sequence of n keys, optional
+            Who each person is, as in `predict`; the draw is the very number that `predict` uses.
+        path : bool, default True
+            Whether to say at which tolerance an answer would be another. This takes the rules in ``path_``, which are
+            computed at the first call if the posteriors of the people fitted on are there (see `path`).
+
+        Returns
+        -------
+        Explanation
+            A table with a line per person, all terms, and sentences; ``print`` it.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> explanation = model.explain(data.X, path=False)
+        >>> bool((explanation.table["answer"] == model.predict(data.X)).all())
+        True
+        """
+        return explain_people(self, X, sensitive_features, keys, path)
+
+    @uses_cores
+    @with_progress
     def report(
         self,
         X: Any = None,
@@ -516,7 +607,10 @@ class OptFairPost(RuleSolver):
         *,
         sensitive_features: Any = None,
         sample_weight: Any = None,
+        cluster: Any = None,
         keys: Any = None,
+        before: Any = None,
+        path: bool | str | Frontier = "auto",
     ) -> Report:
         """Report what was asked for and reached, and at what price; ``print`` it.
 
@@ -529,13 +623,20 @@ class OptFairPost(RuleSolver):
         X : array-like or data frame of n rows, optional
             Features of labelled people.
         y : array-like of shape (n,), optional
-            Their true classes.
+            Their true classes; demographic parity, its ratio and minimum selection rates need none.
         sensitive_features : array-like of shape (n,) or (n, n_attributes), optional
             Their groups, unless these are in X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights of the rows.
+        cluster : array-like of shape (n,), optional
+            The person of each row, where some have several: they count as one in the intervals.
         keys : sequence of n keys, optional
             Who each person is, as in `predict`.
+        before : array-like of shape (n,) or (n, n_classes), optional
+            What these people got before, to be compared with; the plain model by default.
+        path : bool, "auto" or Frontier, default "auto"
+            Whether to measure rules of other tolerances too, which the page shows behind a slider. "auto": where they
+            are there, in ``path_``; True computes them (see `path`); or those of a `frontier` of this model.
 
         Returns
         -------
@@ -549,42 +650,14 @@ class OptFairPost(RuleSolver):
         >>> data = make_fair_classification(400, random_state=0)
         >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
         >>> print(model.report().title)
-        OptFairPost, dp within 0.01 of overall, blind: 2 groups, 3 classes; 400 people fitted on, out of fold
+        OptFairPost, dp within 0.01 of everybody, blind: 2 groups, 3 classes; 400 people fitted on, out of fold
         """
         check_is_fitted(self, "rule_")
-        constraints, m = self.constraints_, len(self.classes_)
-        title = self._title(constraints)
+        rules = report_path(self, path)
         if X is None:
-            fitting: dict[str, Any] = {"seconds": self.seconds_, "n_base_fits": self.n_base_fits_}
-            fitted: FittedPosteriors | None = getattr(self, "_fitted", None)
-            if fitted is None:
-                return make_report(title, self.rule_, constraints, {}, promise=self.promise_, **fitting)
-            measure = fitted.problem.posterior.draw(fitted.problem.posterior.n)
-            group, label = np.divmod(np.asarray(measure.cell), m)
-            h = normalise_rows(self.rule_.predict_proba(measure.Z))
-            fair = count_codes(group, label, h, measure.weight, measure.groups, measure.classes)
-            title = f"{title}; {measure.n} people fitted on, out of fold"
-            predictions = {self._plain_name(): fitted.plain}
-            predictions |= {} if fitted.recalibrated is None else {RECALIBRATED: fitted.recalibrated}
-            predictions["fair rule"] = fair
-            fitting |= {"n_people": measure.n, "promise": self.promise_}
-            return make_report(title, self.rule_, constraints, predictions, **fitting)
-        people = self._check_labelled(X, y, sensitive_features, sample_weight)
-        Z_plain, Z = self._posteriors_of(people.X, people.groups)
-        answers = self.predict(people.X, sensitive_features=people.groups, keys=people.take(keys))
-        decisions, _ = encode_classes(answers, self.classes_.tolist())
-        codes_of = {self._plain_name(): likeliest_classes(Z_plain)}
-        if self.calibration_ is not None and not self.keeps_classes_:
-            codes_of[RECALIBRATED] = likeliest_classes(Z)
-        codes_of[f"decisions ({self.decision})"] = decisions
-        codes_of["fair rule"] = normalise_rows(self.predict_proba(people.X, sensitive_features=people.groups))
-        names, n = (people.weight, self.rule_.groups, self.rule_.classes), len(people.label)
-        counts = {name: count_codes(people.group, people.label, codes, *names) for name, codes in codes_of.items()}
-        codes = codes_of[self._plain_name()], codes_of["fair rule"]
-        changes = answer_changes(people.group, *codes, len(self.rule_.groups), m)
-        decided = "fair rule" if self.decision == "sampled" else f"decisions ({self.decision})"
-        facts: dict[str, Any] = {"decided": decided, "n_people": n, "changes": changes}
-        return make_report(f"{title}; {n} people given", self.rule_, constraints, counts, **facts)
+            return report_fitted(self, rules)
+        people = self._check_reported(X, y, sensitive_features, sample_weight, cluster)
+        return report_given(self, people, keys, before, rules)
 
     def _plain_name(self) -> str:
         """Name what predicts without constraints: the model of Y, or the likeliest class by the model of the pair."""

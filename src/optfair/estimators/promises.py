@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.estimators.base import FairClassifier, LabelledRows
-from optfair.inputs.alignment import check_row_labels
-from optfair.inputs.clusters import encode_clusters
+from optfair.estimators.base import FairClassifier
+from optfair.estimators.labelled_rows import LabelledRows
 from optfair.inputs.labels import encode_classes
 from optfair.metrics.counts import ConfusionCounts, count_codes
 from optfair.rule.promise import Promise, held_out_promise
@@ -83,12 +82,12 @@ class PromisingClassifier(FairClassifier):
         if confidence is None:
             confidence = getattr(self, "confidence", None) or DEFAULT_CONFIDENCE
         check_number("confidence", confidence, "[0.5, 1)", ", e.g. 0.95")
-        check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, cluster=cluster)
-        rows = self._check_labelled(X, y, sensitive_features, sample_weight, needs_labels=False)
-        people, level = encode_clusters(rows.take(cluster), len(rows.label)), float(confidence)
+        options = {"needs_labels": False, "needs_groups": True}
+        rows = self._check_labelled(X, y, sensitive_features, sample_weight, cluster, **options)
+        level = float(confidence)
 
         def promise(model: PromisingClassifier) -> Promise:
-            counts = replace(model._count_decisions(rows, rows.take(keys), people), labelled=y is not None)
+            counts = replace(model._count_decisions(rows, rows.take(keys)), labelled=y is not None)
             return held_out_promise(counts, self.constraints_, level, self.decision)
 
         if not family:
@@ -104,7 +103,7 @@ class PromisingClassifier(FairClassifier):
         assert last is not None
         return last
 
-    def _count_decisions(self, rows: LabelledRows, keys: Any, people: np.ndarray | None) -> ConfusionCounts:
+    def _count_decisions(self, rows: LabelledRows, keys: Any) -> ConfusionCounts:
         """Count what the classifier decides for labelled rows; where that is drawn anew, by probabilities.
 
         A hashed decision is a fixed function of the row or key, and people of equal rows get the same.
@@ -116,7 +115,7 @@ class PromisingClassifier(FairClassifier):
         else:
             answers = self.predict(rows.X, sensitive_features=rows.groups, keys=keys)
             prediction, _ = encode_classes(answers, self.classes_.tolist())
-        return count_codes(rows.group, rows.label, prediction, rows.weight, self.groups_, classes, people)
+        return count_codes(rows.group, rows.label, prediction, rows.weight, self.groups_, classes, rows.cluster)
 
     def _family(self, n_people: np.ndarray) -> Iterator[PromisingClassifier]:
         """Yield classifiers of rules that are tightened less and less, for new people of these numbers.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -15,31 +18,41 @@ from optfair.constraints import AnyConstraint, Constraint
 from optfair.constraints.criteria import labelled_criterion
 from optfair.dual.posterior import make_posterior
 from optfair.errors import warn, warn_empty
-from optfair.estimators.answers import LostClass, answer_shares, lost_classes, warn_lost
-from optfair.estimators.base import rows_of_groups
+from optfair.estimators.labelled_rows import rows_of_groups
 from optfair.estimators.saving import SavableClassifier
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.containers import take_rows
 from optfair.inputs.labels import match_groups
 from optfair.metrics.counts import ConfusionCounts
 from optfair.posteriors.out_of_fold import is_fitted_model
+from optfair.reporting.answers import LostClass, answer_shares, lost_classes, warn_lost
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.driver import Solution, solve_problem
 from optfair.rule.frontier import Frontier
 from optfair.rule.options import Options
+from optfair.rule.path_file import path_content, path_from_content
 from optfair.rule.problem import FairProblem
 from optfair.rule.promise import Promise
 from optfair.rule.promising import promise_rule, tightened_family
 from optfair.rule.rule import FairRule
 from optfair.rule.tightening import FittedRows
-from optfair.rule.tolerance_path import FrontierScorer, loosest_constraints, tolerance_path, with_tolerance
+from optfair.rule.tolerance_path import (
+    FrontierScorer,
+    check_test_tuple,
+    loosest_constraints,
+    readable_tolerances,
+    tolerance_path,
+    with_tolerance,
+)
+from optfair.utils.display import with_progress
 from optfair.utils.parallel import uses_cores
 from optfair.utils.seeds import as_seed
 
 FEW_PEOPLE = 100  # behind a rate: with fewer, the limit theorem behind a promise is hardly tried
 # Constraint objects say these themselves.
 UNSAID: dict[str, Any] = {"tolerance": None, "reference": None, "outcomes": None, "attributes": None}
+PATH_LENGTH = 20  # tolerances of a path that nobody has chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +62,9 @@ class FittedPosteriors:
     problem : with out-of-fold posteriors and observed cells. people : whose rows they are, where a promise was asked
     for, or None. solution : of the present constraints.
     plain : what the model itself would have predicted, out of fold, counted. recalibrated : the same for the calibrated
-    posteriors, without constraints; None where these leave P(Y | X) as it is.
+    posteriors, without constraints; None where these leave P(Y | X) as it is. Both are of people of known group;
+    free_answers : both of everybody, as one group. cluster : codes of the people these are rows of, or None where every
+    row is another person.
     """
 
     problem: FairProblem
@@ -57,6 +72,8 @@ class FittedPosteriors:
     solution: Solution
     plain: ConfusionCounts
     recalibrated: ConfusionCounts | None
+    free_answers: tuple[ConfusionCounts, ConfusionCounts]
+    cluster: np.ndarray | None = None
 
 
 class RuleSolver(SavableClassifier):
@@ -73,6 +90,7 @@ class RuleSolver(SavableClassifier):
     rule_: FairRule
     seconds_: dict[str, float]
     n_base_fits_: int
+    path_: Frontier | None
     _fitted: FittedPosteriors | None
 
     def joint_posterior(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
@@ -149,6 +167,9 @@ class RuleSolver(SavableClassifier):
         check_is_fitted(self, "rule_")
         return self.rule_.determinism
 
+    def _summary_html(self) -> str:
+        return self.rule_._repr_html_() if hasattr(self, "rule_") else ""
+
     # -- other rules from the same posteriors --------------------------------------------------------------
     def with_tolerance(self, tolerance: Any) -> Self:
         """Return the same models with another tolerance; only the rule is solved again.
@@ -174,10 +195,14 @@ class RuleSolver(SavableClassifier):
         """
         constraints = self._constraints()
         if isinstance(self.criterion, str):
-            return self._solve_again(tolerance=tolerance)
-        if not any(isinstance(constraint, Constraint) for constraint in constraints):
+            other = self._solve_again(tolerance=tolerance)
+        elif not any(isinstance(constraint, Constraint) for constraint in constraints):
             raise ValueError("tolerance: none of the constraints has one; use with_criterion.")
-        return self._solve_again(criterion=with_tolerance(constraints, tolerance), **UNSAID)
+        else:
+            other = self._solve_again(criterion=with_tolerance(constraints, tolerance), **UNSAID)
+        if not isinstance(tolerance, Mapping):  # which leaves the groups free that it does not name
+            other.path_ = self.path_
+        return other
 
     def with_criterion(self, criterion: Any, tolerance: Any = None) -> Self:
         """Return the same models with another criterion; only the rule is solved again.
@@ -230,6 +255,7 @@ class RuleSolver(SavableClassifier):
         return other
 
     @uses_cores
+    @with_progress
     def with_people(self, X: Any, *, sensitive_features: Any = None) -> Self:
         """Return the same models with a rule for the people who come now; nothing is fitted again.
 
@@ -280,7 +306,7 @@ class RuleSolver(SavableClassifier):
         solution = self._solve(problem, Solution(self.rule_))
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.rule_, other._fitted = replace(solution.rule, key=self.rule_.key), None
+        other.rule_, other._fitted, other.path_ = replace(solution.rule, key=self.rule_.key), None, None
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other
@@ -296,6 +322,7 @@ class RuleSolver(SavableClassifier):
         return fitted
 
     @uses_cores
+    @with_progress
     def _solve_again(self, **parameters: Any) -> Self:
         """Return a copy with other parameters, solved again from the present solution."""
         fitted = self._posteriors()
@@ -313,7 +340,7 @@ class RuleSolver(SavableClassifier):
         solution, problem, constraints = other._promise(problem, solution, fitted.people)
         other = other._with_solution(solution, problem)
         other._warn_about_answers(other._posteriors(), constraints, old_losses=self._lost_classes(fitted))
-        other.constraints_ = constraints
+        other.constraints_, other.path_ = constraints, None
         other.seconds_ = {"models": 0.0, "calibration": 0.0, "solve": time.perf_counter() - clock}
         other.n_base_fits_ = 0
         return other
@@ -322,8 +349,7 @@ class RuleSolver(SavableClassifier):
         """Return the classes that the model gives and the rule has all but lost; costs may want that."""
         if self.costs is not None:
             return []
-        free = fitted.plain if fitted.recalibrated is None else fitted.recalibrated
-        return lost_classes(fitted.plain, free, answer_shares(fitted.solution.rule, fitted.problem.posterior))
+        return lost_classes(*fitted.free_answers, answer_shares(fitted.solution.rule, fitted.problem.posterior))
 
     def _warn_about_answers(
         self, fitted: FittedPosteriors, constraints: Sequence[AnyConstraint], old_losses: Sequence[LostClass] = ()
@@ -334,6 +360,7 @@ class RuleSolver(SavableClassifier):
         warn_lost(lost, constraints, self._calibration(), solved_again=self.keep_posteriors)
 
     @uses_cores
+    @with_progress
     def frontier(self, tolerances: int | Sequence[float] = 20, *, test: tuple[Any, ...] | None = None) -> Frontier:
         """Trade accuracy against violation for many tolerances, from the same posteriors; see `optfair.frontier`.
 
@@ -344,7 +371,8 @@ class RuleSolver(SavableClassifier):
         tolerances : int or sequence of float, default 20
             How many tolerances, or the tolerances themselves.
         test : tuple, optional
-            ``(X_test, y_test, groups_test)`` or ``(..., weights)``: labelled people on whom every rule is measured too.
+            ``(X_test, y_test, groups_test)``, ``(..., weights)`` or ``(..., weights, clusters)``: labelled people on
+            whom every rule is measured too. Weights may be None; clusters tell who has several rows.
 
         Returns
         -------
@@ -362,12 +390,9 @@ class RuleSolver(SavableClassifier):
         """
         fitted = self._posteriors()
         if test is not None:
-            if not isinstance(test, tuple | list) or len(test) not in (3, 4):
-                raise ValueError(
-                    "test: must be (X_test, y_test, groups_test) or (X_test, y_test, groups_test, weights)."
-                )
-            X, y, groups, *rest = test
-            check_row_labels(X_test=X, y_test=y, groups_test=groups, weights=rest[0] if rest else None)
+            X, y, groups, *rest = check_test_tuple(test, "X_test")
+            names = dict(zip(("weights", "clusters"), rest, strict=False))
+            check_row_labels(X_test=X, y_test=y, groups_test=groups, **names)
             codes = match_groups(groups, self.groups_, len(groups), missing=self.missing, unseen="blind")
             rows = rows_of_groups(codes)
             if len(rows) < len(codes):
@@ -375,11 +400,67 @@ class RuleSolver(SavableClassifier):
             Z = self.joint_posterior(X, sensitive_features=groups if self._asks_for_groups() else None)
             test = (Z, y, self.groups_[codes[rows]], *rest)
 
-        def solver(problem: FairProblem, start: Solution | None) -> Solution:
-            solution = self._solve(problem, start)
-            return replace(solution, rule=replace(solution.rule, key=self.rule_.key))
-
         problem = fitted.problem.with_constraints(loosest_constraints(self._constraints()), self._options())
         scorer = None if test is None else FrontierScorer(test, problem)
         warn_empty(() if scorer is None else scorer.dropped)
-        return tolerance_path(problem, tolerances, scorer, solver)
+        return tolerance_path(problem, tolerances, scorer, self._solve_with_key)
+
+    def _solve_with_key(self, problem: FairProblem, start: Solution | None) -> Solution:
+        """Solve a problem; the rule has the key of the one in use, so that people are drawn for by the same number."""
+        solution = self._solve(problem, start)
+        return replace(solution, rule=replace(solution.rule, key=self.rule_.key))
+
+    @uses_cores
+    def path(self, tolerances: int | Sequence[float] | None = None) -> Frontier:
+        """Return rules of other tolerances, computed once and kept in ``path_``: for `explain`, and for pages.
+
+        `save` writes it too, so that a model which is loaded can say at which tolerance an answer would be another.
+        Rules of a path are without a promise.
+
+        Parameters
+        ----------
+        tolerances : int or sequence of float, optional
+            How many, of four digits, or the tolerances themselves; this computes the path anew. By default the path
+            there is, or 20. Where other constraints allow no rule for small tolerances, it ends before them.
+
+        Returns
+        -------
+        Frontier
+            The rules and a table of what each reaches on the people fitted on.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> model.path([0.1, 0.05]) is model.path_
+        True
+        """
+        check_is_fitted(self, "rule_")
+        if self.path_ is not None and tolerances is None:
+            return self.path_
+        fitted = self._posteriors()
+        problem = fitted.problem.with_constraints(loosest_constraints(self.constraints_), self._options())
+        requested: Any = PATH_LENGTH if tolerances is None else tolerances
+        if isinstance(requested, Integral) and not isinstance(requested, bool):
+            requested = readable_tolerances(problem, int(requested))
+        self.path_ = tolerance_path(problem, requested, solver=self._solve_with_key, stops_early=True)
+        return self.path_
+
+    # -- files ---------------------------------------------------------------------------------------------
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle and skops write: the path as JSON, without keys."""
+        state = super().__getstate__()
+        if state.get("path_") is not None:
+            with suppress(ValueError):  # names that JSON cannot hold: pickle can
+                state["path_"] = {"json": json.dumps(path_content(state["path_"]), allow_nan=False)}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        path = self.__dict__.get("path_")
+        if isinstance(path, dict):
+            self.path_ = path_from_content(json.loads(path["json"]), self.rule_)
+        elif not isinstance(path, Frontier | None):
+            raise ValueError(f"the path of tolerances is of type {type(path).__name__}")

@@ -25,7 +25,7 @@ from optfair.rule.keys import find_key, write_with_key
 from optfair.utils.archives import ArchiveSizeError, check_archive, need_skops
 from optfair.utils.checks import check_integer
 
-FORMAT, VERSION = "optfair model", 4
+FORMAT, VERSION = "optfair model", 5
 # Ours, and those of scikit-learn's own that skops does not list.
 KNOWN_TYPES = {
     "optfair.constraints.criteria.Constraint",
@@ -48,6 +48,7 @@ KNOWN_TYPES = {
     "optfair.posteriors.models.JointModel",
     "optfair.posteriors.scaling.AwareScaling",
     "optfair.posteriors.scaling.Scaling",
+    "optfair.posteriors.scaling.ShareScaling",
     "collections.OrderedDict",
     "numpy.dtype",
     "sklearn.compose._column_transformer.make_column_selector",
@@ -123,6 +124,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     state = model.__getstate__()
     if not isinstance(state.get("start", ""), str):
         state["start"] = "post"  # a rule to start from is of no use to predict, and has a secret key of its own
+    if "progress" in state:
+        state["progress"] = False  # who fits wants to see it, not who predicts
     record = model._record
     if not isinstance(state[record], dict):
         type(model)._record_content(state[record])  # says which name cannot be written
@@ -234,7 +237,7 @@ def load_model(
     model = kind.__new__(kind)
     try:
         model.__setstate__(state)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path.name}: a part of the model is missing or malformed ({error}).") from None
     return model
 

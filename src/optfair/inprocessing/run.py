@@ -8,7 +8,7 @@ import numpy as np
 
 from optfair.inprocessing.checkpoint import Checkpoint
 from optfair.inprocessing.game import Game, Trace, play, soft_targets
-from optfair.utils.progress import progress_bar
+from optfair.utils.progress import stage
 
 
 def run(
@@ -20,7 +20,6 @@ def run(
     shift: str,
     stop_below: float | None = None,
     checkpoint: Checkpoint | None = None,
-    progress: bool = False,
 ) -> tuple[Trace, list[Any], Any]:
     """Return (what was played, the model of each round, the model without constraints).
 
@@ -35,17 +34,18 @@ def run(
         if len(trace) and game.violation(trace.confusions[-1]) < limit:
             return trace, models, plain
     if plain is None:
-        plain = learner.best_response(soft_targets(game.weights(np.zeros(len(start))), game.share, shift), -1)
+        with stage("training without constraints"):
+            plain = learner.best_response(soft_targets(game.weights(np.zeros(len(start))), game.share, shift), -1)
         if checkpoint is not None:
             checkpoint.begin_rounds(learner.pack(plain), learner.state())
-    with progress_bar(rounds, len(models), "round", visible=progress) as advance:
+    with stage("rounds", rounds, len(models)) as work:
         for model, grown in play(game, learner, trace, rounds, step, shift):
             trace = grown
             models.append(model)
             if checkpoint is not None:
                 checkpoint.add(len(models) - 1, trace, learner.pack(model), learner.state())
             violation = game.violation(trace.confusions[-1])
-            advance(violation=violation)
+            work.advance(violation=violation)
             if violation < limit:
                 break
     return trace, models, plain

@@ -25,6 +25,7 @@ from optfair.rule.multipliers import matching_multipliers
 from optfair.rule.options import Options
 from optfair.rule.problem import FairProblem
 from optfair.rule.rule import FairRule
+from optfair.utils.progress import stage
 
 SAMPLE_ROWS = 20_000  # rows that the quick model sees: its multipliers are a start, not the result
 CELL_ROWS = 200  # fewest rows of a cell in that sample, if it has as many
@@ -82,6 +83,7 @@ def make_start(
     return WarmStart(first, cap, seed, np.array(quick.accuracy))
 
 
+@stage("looking for a start with a quick model")
 def quick_rule(
     estimator: Any, data: TrainingData, constraints: Sequence[AnyConstraint], costs: Any, seed: int, *, aware: bool
 ) -> QuickRule:

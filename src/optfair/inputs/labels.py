@@ -7,6 +7,7 @@ below this module there are only integer codes 0..A−1 and 0..m−1 and two pan
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,37 +19,83 @@ from optfair.utils.checks import check_choice
 
 MISSING = "(missing)"
 MISSING_CHOICES = ("error", "group")
+UNKNOWN = -2  # the code of a missing group beside −1, that of a group which was not seen
 LABEL_TYPES = "give classes as strings, integers or booleans"
 EVERYBODY = "overall"  # what tables call all groups together
 
 
 def encode_groups(
-    sensitive_features: Any, n: int | None = None, *, missing: str = "error"
+    sensitive_features: Any, n: int | None = None, *, missing: str = "error", step: str = ""
 ) -> tuple[np.ndarray, pd.Index]:
     """Return codes[row] ∈ 0..A−1 and the A names: an Index, or a MultiIndex of the combinations observed.
 
     sensitive_features : n values; or n × attributes (2-d array or data frame; one column is one attribute).
     n : the number of rows expected.
     missing : what NaN, None and NaT get: "error", or "group" (a group of their own, named "(missing)").
+    step : what else a user can do about them, at the end of the message.
     """
-    name = "sensitive_features"
     check_choice("missing", missing, MISSING_CHOICES)
-    columns, names = _columns(sensitive_features)
-    if n is not None and len(columns[0]) != n:
-        raise ValueError(f"{name}: has {len(columns[0])} rows, the data has {n}; give one group per row.")
-    factors = [_factorize(column, name) for column in columns]
+    factors, names = _group_factors(sensitive_features, n)
     holes = np.any([codes < 0 for codes, _ in factors], axis=0)
     if holes.any() and missing == "error":
         raise ValueError(
-            f"{name}: {int(holes.sum())} of {len(holes)} rows have a missing value; drop these rows, fill "
-            "them in, or make them a group of their own (missing='group')."
+            f"sensitive_features: {int(holes.sum())} of {len(holes)} rows have a missing value; drop these rows, fill "
+            f"them in, or make them a group of their own (missing='group'){step}."
         )
-    factors = [_name_missing(codes, labels) for codes, labels in factors]
+    return _combine([_name_missing(codes, labels) for codes, labels in factors], names)
+
+
+@dataclass(frozen=True, eq=False)
+class PartialGroups:
+    """Groups of rows some of which miss one attribute or all.
+
+    codes : (n,) of the group, −1 where an attribute is missing. names : of the groups that occur, as `encode_groups`
+    gives them. attributes : (n, L) code of each attribute, −1 where it is missing.
+    """
+
+    codes: np.ndarray
+    names: pd.Index
+    attributes: np.ndarray
+
+    @property
+    def n_missing(self) -> int:
+        """The number of rows that miss an attribute."""
+        return int((self.codes < 0).sum())
+
+
+def encode_partial_groups(sensitive_features: Any, n: int | None = None) -> PartialGroups:
+    """Return the groups of rows of which some miss an attribute; at least one must have all. See `encode_groups`."""
+    factors, names = _group_factors(sensitive_features, n)
+    attributes = np.column_stack([codes for codes, _ in factors])
+    complete = np.asarray((attributes >= 0).all(axis=1))
+    if not complete.any():
+        raise ValueError(
+            f"sensitive_features: all {len(complete)} rows have a missing value; give the groups of at least some "
+            "people."
+        )
+    group_codes, index = _combine([(codes[complete], labels) for codes, labels in factors], names)
+    codes = np.full(len(complete), -1, dtype=np.intp)
+    codes[complete] = group_codes
+    return PartialGroups(codes, index, attributes)
+
+
+def _group_factors(sensitive_features: Any, n: int | None) -> tuple[list[tuple[np.ndarray, list[Any]]], list[Hashable]]:
+    """Return codes (−1 where missing) and labels of each attribute, and the names of the attributes."""
+    name = "sensitive_features"
+    columns, names = _columns(sensitive_features)
+    if n is not None and len(columns[0]) != n:
+        raise ValueError(f"{name}: has {len(columns[0])} rows, the data has {n}; give one group per row.")
+    return [_factorize(column, name) for column in columns], names
+
+
+def _combine(factors: list[tuple[np.ndarray, list[Any]]], names: list[Hashable]) -> tuple[np.ndarray, pd.Index]:
+    """Return codes and names of the combinations of attributes that occur; none may be missing."""
     if len(factors) == 1:
-        _check_group_names(factors[0][1], name)
-        return factors[0][0], pd.Index(factors[0][1], name=names[0], tupleize_cols=False)
+        codes, labels = factors[0]
+        _check_group_names(labels, "sensitive_features")
+        return codes, pd.Index(labels, name=names[0], tupleize_cols=False)
     # Mixed-radix code of a combination: its order is the lexicographic order of the attributes.
-    mixed = np.zeros(len(columns[0]), dtype=np.int64)
+    mixed = np.zeros(len(factors[0][0]), dtype=np.int64)
     for codes, labels in factors:
         mixed = mixed * len(labels) + codes
     combinations, codes = np.unique(mixed, return_inverse=True)
@@ -99,7 +146,10 @@ def recode(codes: np.ndarray, labels: Sequence[Hashable], index: pd.Index, name:
 def match_groups(
     sensitive_features: Any, groups: pd.Index, n: int, *, missing: str = "error", unseen: str = "error"
 ) -> np.ndarray:
-    """Return codes[row] of fitted ``groups``, (n,). unseen : what another group gets: "error", or "blind" (−1)."""
+    """Return codes[row] of fitted ``groups``, (n,). unseen : what another group gets: "error", or "blind" (−1).
+
+    missing : as in `encode_groups`, or "infer": the code of a missing group is then UNKNOWN.
+    """
     if isinstance(sensitive_features, pd.DataFrame) and isinstance(groups, pd.MultiIndex):
         columns, fitted = list(sensitive_features.columns), list(groups.names)
         if columns != fitted and set(columns) != set(fitted):
@@ -107,11 +157,17 @@ def match_groups(
                 f"sensitive_features: has the columns [{brief_names(columns)}]; fit had [{brief_names(fitted)}]."
             )
         sensitive_features = sensitive_features[fitted]
-    codes, names = encode_groups(sensitive_features, n, missing=missing)
+    if missing == "infer":
+        partial = encode_partial_groups(sensitive_features, n)
+        codes, names = partial.codes, partial.names
+    else:
+        codes, names = encode_groups(sensitive_features, n, missing=missing)
     if unseen == "error":
-        return recode(codes, list(names), groups, "sensitive_features", "the groups seen in fit: ")
-    place = {name: position for position, name in enumerate(groups)}
-    return np.array([place.get(name, -1) for name in names], dtype=np.intp)[codes]
+        positions = recode(np.arange(len(names)), list(names), groups, "sensitive_features", "the groups seen in fit: ")
+    else:
+        place = {name: position for position, name in enumerate(groups)}
+        positions = np.array([place.get(name, -1) for name in names], dtype=np.intp)
+    return np.append(positions, UNKNOWN)[codes]  # a missing group, coded −1, is the last
 
 
 def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:

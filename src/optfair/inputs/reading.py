@@ -20,6 +20,7 @@ from optfair.inputs.labels import (
     check_weights,
     encode_classes,
     encode_groups,
+    encode_partial_groups,
     object_array,
     refuse_continuous,
 )
@@ -39,14 +40,16 @@ def read_training_data(
     caller: str,
     *,
     missing: str = "error",
+    step: str = "",
     classes: Iterable[Hashable] | None = None,
     cluster: Any = None,
 ) -> TrainingData:
     """Return everything that `fit` was given, checked; rows of weight zero are left out.
 
     groups : gives the group of each row, and is called once y is known to be sound. sensitive_features : the argument
-    of `fit`, whose row labels must be those of X. n : rows of X. missing : what a missing group gets. classes : those
-    a fitted model knows. cluster : the person of each row, or None.
+    of `fit`, whose row labels must be those of X. n : rows of X. missing : what a missing group gets: "error", "group",
+    or "infer", where it stays unknown. step : what else a user can do about an error. classes : those a fitted model
+    knows. cluster : the person of each row, or None.
     """
     labels, group_values = check_labels(y, caller), groups()
     weight = check_weights(sample_weight, n)
@@ -55,7 +58,11 @@ def read_training_data(
     check_same_rows(X=range(n), y=labels, sample_weight=weight, sensitive_features=sensitive_features)
     check_row_labels(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, cluster=cluster)
     clusters = encode_clusters(cluster, n)
-    a, group_names = encode_groups(group_values, n, missing=missing)
+    if missing == "infer":
+        partial = encode_partial_groups(group_values, n)
+        a, group_names = partial.codes, partial.names
+    else:
+        a, group_names = encode_groups(group_values, n, missing=missing, step=step)
     if len(group_names) > max(10, n // 3):
         raise ValueError(
             f"sensitive_features: {len(group_names)} groups among {n} rows; cut a continuous attribute into a few "
@@ -65,8 +72,7 @@ def read_training_data(
     if weight is not None and not weight.all():
         positions = np.flatnonzero(weight)
         X, labels, weight = take_rows(X, positions), labels[positions], weight[positions]
-        present, a = np.unique(a[positions], return_inverse=True)
-        group_names = group_names[present]
+        a, group_names = _present_groups(a[positions], group_names)
     codes, index = encode_classes(labels, classes, name="y")
     if len(index) < 2:
         raise ValueError(f"y: has one class, {index.tolist()[0]!r}; at least two classes are needed to choose from.")
@@ -76,6 +82,16 @@ def read_training_data(
         wide: dict[str, Any] = {} if classes is None else {"U": "U", "i": np.int64, "u": np.int64}
         names = names.astype(wide.get(labels.dtype.kind, labels.dtype))
     return TrainingData(X, a, codes, weight, group_names, names, positions, n, clusters)
+
+
+def _present_groups(a: np.ndarray, names: pd.Index) -> tuple[np.ndarray, pd.Index]:
+    """Return codes and names of the groups that occur; unknown ones stay −1."""
+    present = np.unique(a[a >= 0])
+    if not len(present):
+        raise ValueError("sample_weight: is zero for everybody whose group is known; at least some must count.")
+    codes = np.full(len(names) + 1, -1, dtype=np.intp)  # an unknown group, coded −1, is the last
+    codes[present] = np.arange(len(present))
+    return codes[a], names[present]
 
 
 def _count_people(weight: np.ndarray) -> np.ndarray:

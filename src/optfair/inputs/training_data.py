@@ -15,11 +15,13 @@ from optfair.inputs.containers import take_rows
 class TrainingData:
     """Rows of positive weight, with the codes of their groups and classes.
 
-    X : as given, rows selected. a, y : (n,) codes of group and class. weight : (n,) or None. groups, classes : names.
+    X : as given, rows selected. a, y : (n,) codes of group, −1 where it is unknown, and class. weight : (n,) or None.
+    groups, classes : names.
     positions : where these rows stand among all ``n_given`` rows that were handed in. given_clusters : (n_given,) codes
     of the people these are rows of, or None where every row is another person.
-    cell : (n,) the observed cell a·m + y. counts : (A, m) the weighted number of rows in each cell. prior : (A, m) the
-    share of the rows. n_people : their number where weights are whole numbers and count people; None for a survey.
+    cell : (n,) the observed cell a·m + y, with a = A where the group is unknown. counts : (A, m) the weighted number of
+    rows of known group in each cell. prior : (A, m) their shares. n_people : the number of all rows where weights are
+    whole numbers and count people; None for a survey.
     """
 
     X: Any
@@ -38,18 +40,29 @@ class TrainingData:
     class_index: pd.Index = field(init=False)
 
     def __post_init__(self) -> None:
-        A, m, cell = len(self.groups), len(self.classes), self.a * len(self.classes) + self.y
+        A, m = len(self.groups), len(self.classes)
+        cell = np.where(self.is_known, self.a, A) * m + self.y
         weight = np.ones(len(self.y)) if self.weight is None else self.weight
         counts_people = bool((weight == np.rint(weight)).all())
         facts = {
             "cell": cell,
-            "counts": np.bincount(cell, self.weight, A * m).reshape(A, m),
-            "prior": np.bincount(cell, weight / weight.sum(), A * m).reshape(A, m),
+            "counts": np.bincount(cell, self.weight, A * m)[: A * m].reshape(A, m),
+            "prior": np.bincount(cell, weight / weight[self.is_known].sum(), A * m)[: A * m].reshape(A, m),
             "n_people": float(weight.sum()) if counts_people else None,
             "class_index": pd.Index(self.classes.tolist(), tupleize_cols=False),
         }
         for name, value in facts.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def is_known(self) -> np.ndarray:
+        """Return whose group is known, (n,)."""
+        return np.asarray(self.a >= 0)
+
+    @property
+    def n_unknown(self) -> int:
+        """Return the number of rows whose group is unknown."""
+        return int((self.a < 0).sum())
 
     @property
     def cluster(self) -> np.ndarray | None:

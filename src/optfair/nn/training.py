@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from optfair.nn.batches import ArrayRows, RowSource, gather, rows_per_block, shuffle_batches
 from optfair.nn.loss import add_gradient
 from optfair.nn.optimizers import Optimizer, OptimizerSettings, flatten_parameters
+from optfair.utils.progress import stage
 
 _GLOBAL_GENERATORS = threading.RLock()
 
@@ -70,21 +71,23 @@ class TrainingState:
         """
         if self.optimizer is None or self.optimizer.name != settings.optimizer:
             self.optimizer = Optimizer(settings.optimizer, self.theta)
-        for e in range(n_epochs):
-            self.epoch += 1
-            # A linear module and an array draw nothing but the order, which has a generator of its own.
-            draws_nothing = type(self.net) is nn.Linear and isinstance(rows, ArrayRows)
-            seed = derive_seed(self.seed, self.epoch)
-            with contextlib.nullcontext() if draws_nothing else seed_torch(seed, self.theta.device):
-                lr = settings.lr * settings.decay**e
-                self._run_epoch(rows, objective, settings, lr, torch.Generator().manual_seed(seed))
-                if not bool(torch.isfinite(self.theta).all()):
-                    raise ValueError(
-                        f"lr={settings.lr!r}: the parameters have grown beyond all numbers; lower lr, or scale X."
-                    )
-                objective.end_epoch(self.net, rows)
-                if stop is not None and stop():
-                    return e + 1
+        with stage("epochs", n_epochs) as work:
+            for e in range(n_epochs):
+                self.epoch += 1
+                # A linear module and an array draw nothing but the order, which has a generator of its own.
+                draws_nothing = type(self.net) is nn.Linear and isinstance(rows, ArrayRows)
+                seed = derive_seed(self.seed, self.epoch)
+                with contextlib.nullcontext() if draws_nothing else seed_torch(seed, self.theta.device):
+                    lr = settings.lr * settings.decay**e
+                    self._run_epoch(rows, objective, settings, lr, torch.Generator().manual_seed(seed))
+                    if not bool(torch.isfinite(self.theta).all()):
+                        raise ValueError(
+                            f"lr={settings.lr!r}: the parameters have grown beyond all numbers; lower lr, or scale X."
+                        )
+                    objective.end_epoch(self.net, rows)
+                    work.advance()
+                    if stop is not None and stop():
+                        return e + 1
         return n_epochs
 
     def _run_epoch(

@@ -1,0 +1,103 @@
+"""``optfair report``: the report that Python gives for the same model and people, as a page, Markdown or JSON."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import optfair
+from tests.cli.helpers import FIT, make_train
+
+pytest.importorskip("skops", reason="models are saved by skops")
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    from optfair.cli.main import main
+
+    folder = tmp_path_factory.mktemp("model")
+    make_train().to_csv(folder / "train.csv", index=False)
+    words = ["fit", folder / "train.csv", *FIT, "--drop", "race", "-o", folder / "model.skops"]
+    assert main([str(word) for word in words]) == 0
+    return folder / "model.skops"
+
+
+@pytest.fixture
+def people_file(tmp_path):
+    table = make_train(400, seed=1).assign(w=np.arange(400) % 3 + 1.0, person=np.arange(400) // 2)
+    table.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def test_the_report_is_that_of_python(run, model_file, people_file, tmp_path):
+    output = tmp_path / "report.json"
+    code, out, _ = run("report", model_file, people_file, "--label", "y", "-o", output)
+    assert code == 0 and f"Wrote the report to {output}" in out
+    document = json.loads(output.read_text(encoding="utf-8"))
+    table = pd.read_csv(people_file, dtype={"code": str})
+    model = optfair.load_model(model_file)
+    expected = model.report(table, table["y"], sensitive_features=table["sex"]).to_dict()
+    assert document["performance"] == expected["performance"] and document["rates"] == expected["rates"]
+    assert document["path"] == expected["path"] and len(document["path"]["points"]) > 5
+    assert [file["name"] for file in document["inputs"]] == ["model.skops", "people.csv"]
+    assert document["title"].endswith("people.csv") and str(tmp_path) not in json.dumps(document)
+
+
+def test_parity_needs_no_labels(run, model_file, people_file, tmp_path):
+    output = tmp_path / "report.md"
+    code, out, _ = run("report", model_file, people_file, "-o", output)
+    assert code == 0 and "Without labels" in out
+    assert output.read_text(encoding="utf-8").startswith("# Fairness report")
+
+
+def test_pages_weights_and_other_names_of_columns(run, model_file, people_file, tmp_path):
+    pytest.importorskip("jinja2", reason="the page is made with jinja2")
+    other = tmp_path / "other.csv"
+    pd.read_csv(people_file, dtype=str).rename(columns={"sex": "gender"}).to_csv(other, index=False)
+    words = ["--label", "y", "--weight", "w", "--key", "person"]
+    pages = []
+    for path, extra in ((people_file, []), (other, ["--group", "gender"])):
+        output = tmp_path / "report.html"
+        assert run("report", model_file, path, *words, *extra, "-o", output)[0] == 0
+        pages.append(output.read_text(encoding="utf-8").replace("other.csv", "people.csv"))
+    assert pages[0].count("<section") == pages[1].count("<section") and "Accuracy against fairness" in pages[0]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["-o", "memo.docx"], "memo.docx: the name of a report must end in .html, .md or .json."),
+        (["--label", "truth"], "--label truth: there is no such column"),
+        (["--group", "sex,race"], "--group sex,race: the model was fitted with 1 (sex); give as many, in this order."),
+    ],
+)
+def test_what_cannot_be_reported_is_refused(refuse, model_file, people_file, options, message):
+    assert message in refuse("report", model_file, people_file, *options)
+
+
+def test_columns_that_are_missing_are_named(refuse, run, model_file, people_file, tmp_path):
+    table = pd.read_csv(people_file, dtype=str)
+    table.drop(columns="sex").to_csv(tmp_path / "no_sex.csv", index=False)
+    message = refuse("report", model_file, tmp_path / "no_sex.csv", "--label", "y")
+    assert "the groups (sex) are needed, and the table has no such columns; name them by --group" in message
+    table.assign(y=table["y"].mask(np.arange(len(table)) == 3)).to_csv(tmp_path / "gap.csv", index=False)
+    assert "--label y is missing in 1 of 400 rows" in refuse("report", model_file, tmp_path / "gap.csv", "--label", "y")
+
+
+def test_criteria_that_speak_of_true_classes_need_them(run, refuse, people_file, tmp_path):
+    words = [
+        *FIT,
+        "--drop",
+        "race",
+        "--criterion",
+        "eo",
+        "--tolerance",
+        "0.4",
+        "--no-path",
+        "-o",
+        tmp_path / "eo.skops",
+    ]
+    assert run("fit", people_file, *words, "--drop", "person")[0] == 0
+    message = refuse("report", tmp_path / "eo.skops", people_file)
+    assert "--label: is missing; the model was fitted for eo, which speaks of true classes" in message
