@@ -19,7 +19,7 @@ OPTIONS = {
     "no such column to drop": (["--drop", "z"], "--drop z: there is no such column"),
     "no such weight": (["--weight", "z"], "--weight z: there is no such column"),
     "no such cluster": (["--cluster", "z"], "--cluster z: there is no such column"),
-    "label as cluster": (["--cluster", "y"], "column 'y': is named twice; --label, --group, --weight and --cluster"),
+    "label as cluster": (["--cluster", "y"], "column 'y': is named twice; --label, --group, --weight, --cluster and"),
     "holes in cluster": (["--cluster", "x2"], "--cluster x2 is missing in"),
     "few clusters": (["--cluster", "race"], "--cluster race: has 2 values in the rows to fit on; at least 5"),
     "no cluster to test on": (

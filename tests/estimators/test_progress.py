@@ -17,6 +17,7 @@ from optfair import OptFairIn, OptFairInPost, OptFairPost, frontier, load_model,
 from optfair.baselines import WeightedERM
 from optfair.datasets import make_fair_classification
 from optfair.utils import display
+from optfair.utils.progress import Stage
 from tests.utils.stages import recorded
 
 DATA = make_fair_classification(900, n_classes=3, n_groups=2, random_state=0)
@@ -145,9 +146,15 @@ def test_reports_count_the_rules_they_measure():
 # -- what is shown, and what it changes ------------------------------------------------------------------------
 @pytest.fixture
 def eager(monkeypatch):
-    """Lines so often that something is shown of the quickest work."""
-    monkeypatch.setattr(display, "LINE_SECONDS", 0.001)
-    monkeypatch.setattr(display, "LINE_SHARE", 0.0)
+    """Show a line at every step, however quick the work and however busy the machine."""
+    plain_advance = Stage.advance
+
+    def advance(stage, *steps, **facts):
+        plain_advance(stage, *steps, **facts)
+        for shown in list(display._DISPLAYS):
+            shown._show()
+
+    monkeypatch.setattr(Stage, "advance", advance)
 
 
 CALLS = {
@@ -178,7 +185,7 @@ def test_in_processing_shows_its_rounds_and_goes_on_in_post_processing(eager):
         assert " of 3" in stream.getvalue()
         staged = OptFairInPost(inner, threshold=0.5, random_state=0)
         assert staged.progress and not OptFairInPost(OptFairIn()).progress
-        stream.truncate(0)
+        stream.seek(stream.truncate(0))
         staged.fit(DATA.X, DATA.y, **GROUPS)
     assert "rounds: " in stream.getvalue() and "fitting models: " in stream.getvalue()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,11 +15,11 @@ from optfair.cli.columns import (
     check_roles,
     pick_columns,
     read_roles,
-    split_list,
 )
 from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
 from optfair.cli.placeholders import placeholder_notes
+from optfair.cli.scores import match_classes, named_classes, score_columns
 from optfair.cli.tables import CsvFormat, is_text, read_table
 
 MAX_GROUPS = 1000  # a column with more values is refused: it is a number or an identifier
@@ -77,7 +76,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     csv_format = CsvFormat.from_arguments(arguments)
     roles = read_roles(arguments, csv_format)
     if arguments.scores:
-        option, score_classes = "--scores", _score_classes(arguments.scores, roles.header)
+        option, score_classes = "--scores", score_columns(arguments.scores, roles.header)
         columns = list(score_classes)
     else:
         option, score_classes = "--prediction", {}
@@ -156,25 +155,12 @@ def _from_classes(labels: pd.Series | None, values: pd.Series) -> Predictions:
 
 
 # -- scores ---------------------------------------------------------------------------------------------------
-def _score_classes(values: Sequence[str], header: Sequence[str]) -> dict[str, str | None]:
-    """Return column → class if given as CLASS=COLUMN, else None."""
-    score_classes: dict[str, str | None] = {}
-    for part in split_list(values, header):
-        name, equals, column = part.rpartition("=")
-        if part in header or not equals:
-            name, column = "", part
-        score_classes[pick_columns([column], header, "--scores")[0]] = name or None
-    if len(score_classes) < 2:
-        raise InputError("--scores: name a column for each class; at least two are needed.")
-    return score_classes
-
-
 def _from_scores(
     table: pd.DataFrame, arguments: Namespace, labels: pd.Series | None, score_classes: Mapping[str, str | None]
 ) -> Predictions:
     """Return probabilities, or the class of the largest score as probabilities 0 and 1."""
     columns = list(score_classes)
-    classes = _named_classes(score_classes) if labels is None else _match_classes(labels, score_classes)
+    classes = named_classes(score_classes) if labels is None else match_classes(labels, score_classes)
     for name in columns:
         check_numeric(table[name], arguments.file, "--scores")
     order = sorted(range(len(classes)), key=lambda k: classes[k])
@@ -187,59 +173,3 @@ def _from_scores(
         raise InputError(f"--scores: {n_infinite} rows hold infinite values; give finite numbers.")
     source = "prediction: the class with the largest of --scores"
     return Predictions(labels, np.eye(len(columns))[scores.argmax(axis=1)], classes, source, [])
-
-
-def _named_classes(score_classes: Mapping[str, str | None]) -> list[Any]:
-    """Return the class of each column of scores where there are no labels: as named, or without a common prefix."""
-    names = list(score_classes.values())
-    if None not in names:
-        return names
-    columns = list(score_classes)
-    if any(names):
-        raise InputError(f"--scores: give CLASS=COLUMN for every column or for none; {columns} is mixed.")
-    prefixes = {re.sub(r"[a-zA-Z0-9]*$", "", column) for column in columns}
-    prefix = prefixes.pop() if len(prefixes) == 1 else ""
-    return [column[len(prefix) :] for column in columns]
-
-
-def _match_classes(labels: pd.Series, score_classes: Mapping[str, str | None]) -> list[Any]:
-    """Return the class of each column of scores, as the labels hold it."""
-    columns = list(score_classes)
-    by_name = {str(value): value for value in pd.unique(labels)}
-    names = list(score_classes.values())
-    if not any(names):
-        names = _without_prefix(columns, list(by_name))
-    if None in names:
-        raise InputError(f"--scores: give CLASS=COLUMN for every column or for none; {columns} is mixed.")
-    absent = [name for name in by_name if name not in names]
-    if absent:
-        raise InputError(
-            f"--scores: no column for class {absent[0]!r} of {labels.name!r} (columns {columns}); name the columns "
-            "like the classes, with one prefix or none, or give CLASS=COLUMN."
-        )
-    if all(isinstance(value, bool | np.bool_) for value in by_name.values()):
-        by_name |= {"True": True, "False": False}
-    is_numeric = all(
-        isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in by_name.values()
-    )
-    return [
-        by_name[name] if name in by_name else _parse_number(name) if is_numeric else name for name in map(str, names)
-    ]
-
-
-def _without_prefix(columns: Sequence[str], classes: Sequence[str]) -> list[str | None]:
-    """Return the columns without the shortest prefix under which most of the classes are columns."""
-    prefixes = {column[: len(column) - len(name)] for column in columns for name in classes if column.endswith(name)}
-    candidates = [prefix for prefix in prefixes | {""} if all(column.startswith(prefix) for column in columns)]
-    best = max(sorted(candidates, key=len), key=lambda prefix: sum(prefix + name in columns for name in classes))
-    return [column[len(best) :] for column in columns]
-
-
-def _parse_number(name: str) -> float:
-    try:
-        return int(name)
-    except ValueError:
-        try:
-            return float(name)
-        except ValueError:
-            raise InputError(f"--scores: class {name!r} is not a number like the labels.") from None

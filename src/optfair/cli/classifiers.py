@@ -7,6 +7,7 @@ import inspect
 from typing import Any
 
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -26,6 +27,16 @@ def make_estimator(name: str, schema: Schema, seed: int, *, extra_columns: bool 
     remainder = "passthrough" if extra_columns else "drop"
     encoder = TableEncoder(texts=schema.texts, numbers=schema.numbers, remainder=remainder)
     return Pipeline([("encoder", encoder), *scaler, ("classifier", model)])
+
+
+def with_fitted_steps(pipeline: Pipeline, X: Any) -> Pipeline:
+    """Return the pipeline with its preprocessing fitted, so that it runs once for all clones of the classifier."""
+    *steps, (name, model) = pipeline.steps
+    frozen = []
+    for step_name, step in steps:
+        X = step.fit_transform(X)
+        frozen.append((step_name, FrozenEstimator(step)))
+    return Pipeline([*frozen, (name, model)])
 
 
 def make_classifier(name: str, seed: int) -> Any:

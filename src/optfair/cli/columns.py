@@ -189,7 +189,9 @@ def check_seed(seed: int, limit: int | None = None) -> None:
         raise InputError(f"--seed {seed}: must be a whole number {rule}.")
 
 
-def outcome_classes(names: Sequence[str] | None, classes: Iterable[Any], option: str = "--outcome") -> list[Any] | None:
+def outcome_classes(
+    names: Sequence[str] | None, classes: Iterable[Any], option: str = "--outcome", noun: str = "class"
+) -> list[Any] | None:
     """Return the classes that an option names, as the table holds them; None if it was not given."""
     if not names:
         return None
@@ -197,7 +199,7 @@ def outcome_classes(names: Sequence[str] | None, classes: Iterable[Any], option:
     values = [by_name.get(name, _number_among(name, by_name.values())) for name in names]
     for name, value in zip(names, values, strict=True):
         if value is None:
-            raise InputError(f"{option} {name}: there is no such class; there are {', '.join(by_name)}.")
+            raise InputError(f"{option} {name}: there is no such {noun}; there are {join_names(list(by_name))}.")
     return list(dict.fromkeys(values))
 
 

@@ -6,13 +6,13 @@ import shlex
 from typing import Any
 
 import pandas as pd
-from sklearn.pipeline import Pipeline
 
 from optfair.cli.console import join_names
 from optfair.cli.paths import InputError
 from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.placeholders import is_placeholder
 from optfair.inputs.schema import TEXTS, Advice, Schema
+from optfair.posteriors.preprocessing import fitted_steps
 
 OPTIONS = Advice(
     drop="leave the column out by --drop {name}",
@@ -64,10 +64,12 @@ def _na_hint(texts: pd.Series) -> str:
 
 
 def _fitted_encoder(model: Any) -> TableEncoder | None:
-    """Return the encoder that the pipeline of a fitted model begins with, or None."""
-    posterior: Any = getattr(model, "posterior_model_", None)
-    posterior = getattr(posterior, "classes", posterior)
-    mixture = getattr(model, "mixture_", None)
-    pipeline = getattr(mixture, "transformer", None) if posterior is None else getattr(posterior, "model", None)
-    encoder = pipeline.steps[0][1] if isinstance(pipeline, Pipeline) else None
-    return encoder if isinstance(encoder, TableEncoder) else None
+    """Return the encoder that a pipeline of a fitted model begins with, of the classes or the groups, or None."""
+    posterior, mixture = getattr(model, "posterior_model_", None), getattr(model, "mixture_", None)
+    classes, groups = getattr(posterior, "classes", posterior), getattr(posterior, "groups", None)
+    pipelines = (getattr(classes, "model", None), getattr(groups, "transformer", None))
+    for pipeline in (*pipelines, getattr(mixture, "transformer", None)):
+        encoder = fitted_steps(pipeline)[0]
+        if isinstance(encoder, TableEncoder):
+            return encoder
+    return None

@@ -41,6 +41,8 @@ def run(arguments: Namespace) -> int:
         raise InputError(f"--confidence {arguments.confidence:g}: must be from 0.5 to below 1, such as 0.95.")
     if arguments.missing == "infer" and arguments.method == "in":
         raise InputError("--missing infer: is for --method post only.")
+    if arguments.scores and arguments.method == "in":
+        raise InputError("--scores: is for --method post only; a model that is trained here has its own.")
     if arguments.rounds is not None and arguments.rounds < 1:
         raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
     if arguments.held_out is not None and not 0 <= arguments.held_out < 1:
@@ -92,7 +94,7 @@ def _fit_in(arguments: Namespace, tables: TrainingTables) -> Any:
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed, extra_columns=arguments.aware)
     options = {**fair_arguments(arguments, tables.train), **_round_options(arguments)}
     with fitting(tables.train, arguments.missing):
-        model = OptFairIn(estimator, **options).fit(**tables.train.fit_arguments)
+        model = OptFairIn(estimator, **options).fit(**tables.train.arguments)
     model.training_ = replace(model.training_, key=new_key(None))
     return model
 

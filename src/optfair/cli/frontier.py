@@ -7,7 +7,8 @@ from argparse import Namespace
 from optfair.cli.columns import requested_criteria
 from optfair.cli.console import heading, text_table
 from optfair.cli.main import DONE
-from optfair.cli.paths import InputError
+from optfair.cli.pages import check_pages, write_pages
+from optfair.cli.paths import PAGES, InputError
 from optfair.cli.pictures import check_picture_name, draw_curve, save_picture
 from optfair.cli.tables import check_table_name, write_table
 from optfair.cli.training import check_training, fit_post, read_training
@@ -32,11 +33,12 @@ def run(arguments: Namespace) -> int:
     if arguments.points < 2:
         raise InputError(f"--points {arguments.points}: must be at least 2.")
     check_training(arguments)
+    check_pages(arguments)
     tables = read_training(arguments)
     for note in tables.notes:
         warn(note)
     model, test = fit_post(arguments, tables), tables.test
-    test_data = None if test is None else (test.X, test.y, test.groups, test.weight)
+    test_data = None if test is None else (test.X, test.y, test.groups, test.weight, test.cluster)
     frontier = model.frontier(arguments.points, test=test_data)
     write_table(frontier.table, arguments.output)
     request = f"{', '.join(requested_criteria(arguments))} ({arguments.reference})"
@@ -46,7 +48,10 @@ def run(arguments: Namespace) -> int:
     _print_frontier(frontier, request)
     if model.n_unknown_:
         print(f"The group of {model.n_unknown_} of {len(tables.train.y)} people fitted on is unknown and was inferred.")
-    print(f"\nWrote {arguments.output}" + (f" and {arguments.plot}" if arguments.plot else ""))
+    pages = []
+    if any(getattr(arguments, form) for form in PAGES):
+        pages = write_pages(arguments, model.report(**({} if test is None else test.arguments), path=frontier))
+    print(f"\nWrote {' and '.join([arguments.output, *([arguments.plot] if arguments.plot else []), *pages])}")
     return DONE
 
 

@@ -48,6 +48,14 @@ def add_training(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     parser.add_argument(
+        "--scores",
+        metavar="COLUMN",
+        action="append",
+        help="columns of the probabilities that your own model gives to the classes, named as in `optfair audit`: they "
+        "are made fair as they are, and --estimator is only asked what the groups are. These people should not be "
+        "those that your model was fitted on",
+    )
+    parser.add_argument(
         "--drop", metavar="COLUMN", action="append", default=[], help="column that is not used as a feature"
     )
     parser.add_argument(
@@ -67,6 +75,12 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     test.add_argument("--test", metavar="FILE", help="also measure the result on the people of this table")
     test.add_argument(
         "--test-size", type=float, metavar="SHARE", help="hold out this share of FILE and measure the result on it"
+    )
+    parser.add_argument(
+        "--split-by",
+        metavar="COLUMN[=VALUE]",
+        help="test on whole values of this column, such as years or hospitals: a random --test-size of them, or VALUE. "
+        "It is not used as a feature",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and the models (default: 0)")
 

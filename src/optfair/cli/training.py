@@ -11,43 +11,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.cli.classifiers import make_classifier, make_estimator
+from optfair.cli.classifiers import make_classifier, make_estimator, with_fitted_steps
 from optfair.cli.columns import (
     SEED_LIMIT,
     Roles,
     check_not_missing,
-    check_numeric,
     check_roles,
     check_seed,
     check_tolerance,
-    name_missing_groups,
     outcome_classes,
     pick_columns,
     read_roles,
     requested_criteria,
 )
-from optfair.cli.console import join_names
 from optfair.cli.encoding import OPTIONS
+from optfair.cli.held_out import check_held_out, rows_to_test, split_column
 from optfair.cli.paths import InputError
 from optfair.cli.placeholders import placeholder_notes
-from optfair.cli.tables import CsvFormat, is_text, read_table
+from optfair.cli.scores import check_scores, score_columns, sorted_scores
+from optfair.cli.tables import CsvFormat, is_text, read_header, read_table
+from optfair.cli.training_columns import check_label, check_values, distinct_values, label_classes, row_weights
 from optfair.constraints import as_constraints
 from optfair.estimators.post import OptFairPost
-from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.encoder import feature_table
 from optfair.inputs.schema import Schema, find_schema
-from optfair.inputs.splits import DEFAULT_FOLDS, held_out_rows
+from optfair.inputs.score_columns import ScoreColumns
+from optfair.inputs.splits import DEFAULT_FOLDS
 from optfair.utils.progress import Stage, stage
-
-MAX_CLASSES = 100  # a label with more values is refused: it is a number to predict, or an identifier
-MANY_CLASSES = 30  # a numeric label with more values is noted: it may be an amount
 
 
 @dataclass(frozen=True, eq=False)
 class TableData:
     """The rows of a table.
 
-    X : the features, converted. y : (n,) classes. groups : a column per attribute. weight : (n,) or None.
+    X : the features, converted, and scores. y : (n,) classes. groups : a column per attribute. weight : (n,) or None.
     cluster : (n,) whose row each is, or None.
     """
 
@@ -69,23 +66,23 @@ class TableData:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `report`."""
-        return {"X": self.X, "y": self.y, "sensitive_features": self.groups, "sample_weight": self.weight}
-
-    @property
-    def fit_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `fit`."""
-        return {**self.arguments, "cluster": self.cluster}
+        """Return the arguments of `fit` and `report`."""
+        columns = {"X": self.X, "y": self.y, "sensitive_features": self.groups, "sample_weight": self.weight}
+        return {**columns, "cluster": self.cluster}
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingTables:
-    """The rows to fit on, those to test on (or None), which columns are features, and notes for the user."""
+    """The rows to fit on, those to test on (or None), which columns are features, and notes for the user.
+
+    scores : the model of the user, whose probabilities are columns, or None.
+    """
 
     train: TableData
     test: TableData | None
     schema: Schema
     notes: Sequence[str]
+    scores: ScoreColumns | None = None
 
 
 def check_training(arguments: Namespace) -> None:
@@ -95,8 +92,7 @@ def check_training(arguments: Namespace) -> None:
     make_classifier(arguments.estimator, arguments.seed)
     if arguments.missing == "infer" and arguments.aware:
         raise InputError("--missing infer: is for models that do not use the group; leave --aware out.")
-    if arguments.test_size is not None and not 0 < arguments.test_size < 1:
-        raise InputError(f"--test-size {arguments.test_size:g}: must be a share between 0 and 1, such as 0.3.")
+    check_held_out(arguments)
     check_seed(arguments.seed, SEED_LIMIT)
 
 
@@ -105,74 +101,86 @@ def read_training(arguments: Namespace) -> TrainingTables:
     csv_format = CsvFormat.from_arguments(arguments)
     roles = read_roles(arguments, csv_format)
     assert roles.label is not None, "--label is required"
+    scored = score_columns(arguments.scores, roles.header) if arguments.scores else {}
+    split, value = split_column(arguments, roles.header)
     names = [roles.label, *roles.groups]
-    for name in roles.columns:
-        if [*names, *roles.weight, *roles.cluster].count(name) > 1:
-            raise InputError(f"column {name!r}: is named twice; --label, --group, --weight and --cluster must differ.")
-    excluded = {*roles.columns, *roles.cluster, *pick_columns(arguments.drop, roles.header, "--drop")}
+    for name in [*roles.columns, *scored]:
+        if [*names, *roles.weight, *roles.cluster, *scored].count(name) > 1:
+            raise InputError(
+                f"column {name!r}: is named twice; --label, --group, --weight, --cluster and --scores must differ."
+            )
+    set_columns = [*roles.columns, *roles.cluster, *([] if split is None else [split])]
+    excluded = {*set_columns, *scored, *pick_columns(arguments.drop, roles.header, "--drop")}
     categories = pick_columns(arguments.category, roles.header, "--category")
-    candidates = [name for name in roles.header if name not in excluded]
-    columns, texts = [*candidates, *roles.columns, *roles.cluster], [*categories, *roles.cluster]
+    # A model of the user that is told the group needs nothing else.
+    candidates = [] if scored and arguments.aware else [name for name in roles.header if name not in excluded]
+    columns, texts = list(dict.fromkeys([*candidates, *scored, *set_columns])), [*categories, *roles.cluster]
     table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
     options = {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")}
-    notes = _check_label(table[roles.label], arguments.file)
+    notes = check_label(table[roles.label], arguments.file)
     notes += placeholder_notes(table, options, candidates)
-    schema, schema_notes = find_schema(table[candidates], categories, OPTIONS)
-    train, weight_notes = _table_data(table, schema, roles, arguments.missing, arguments.file)
+    schema, schema_notes = _schema(table[[*candidates, *scored]], categories, list(scored))
+    scores = sorted_scores(label_classes(table[roles.label].dropna()), scored) if scored else None
+    train, weight_notes = _table_data(table, schema, roles, arguments, arguments.file, list(scored))
+    mask = None
+    if arguments.test is None:
+        by = None if split is None else table[split]
+        check_not_missing(table, arguments.file, [] if split is None else [("--split-by", split)])
+        mask = rows_to_test(len(train.y), arguments, train.cluster, by, value)
     test = None
     if arguments.test is not None:
         texts = [name for name in names if is_text(table[name])]
+        cluster = [name for name in roles.cluster if name in read_header(arguments.test, csv_format)]
         test_table = read_table(
             arguments.test,
-            [*schema.columns, *roles.columns],
-            texts=[*schema.texts, *texts],
+            [*schema.columns, *roles.columns, *cluster],
+            texts=[*schema.texts, *texts, *cluster],
             names=[name for name in names if name not in texts],
             csv_format=csv_format,
         )
-        test, test_notes = _table_data(test_table, schema, roles, arguments.missing, arguments.test)
+        test, test_notes = _table_data(test_table, schema, roles, arguments, arguments.test, list(scored))
         weight_notes += test_notes
-    elif arguments.test_size is not None:
-        mask = _test_rows(train, arguments.test_size, arguments.seed)
+    elif mask is not None:
         train, test = train.subset(np.flatnonzero(~mask)), train.subset(np.flatnonzero(mask))
     if train.cluster is not None and train.cluster.nunique() < DEFAULT_FOLDS:
         raise InputError(
             f"--cluster {train.cluster.name}: has {train.cluster.nunique()} values in the rows to fit on; at least "
             f"{DEFAULT_FOLDS} are needed, one for each fold."
         )
-    _check_values("--label", roles.label, train.y, None if test is None else test.y)
+    check_values("--label", roles.label, train.y, None if test is None else test.y)
     groups = train.groups.dropna() if arguments.missing == "infer" else train.groups
-    _check_values("--group", ",".join(roles.groups), groups, None if test is None else test.groups)
+    check_values("--group", ",".join(roles.groups), groups, None if test is None else test.groups)
     if len(schema.columns) > len(train.y):
         notes.append(
             f"there are more columns ({len(schema.columns):,}) than people to fit on ({len(train.y):,}): a model can "
             "learn them by heart. Leave columns out by --drop, and judge the model on others by --test."
         )
-    return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes])
+    return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes], scores)
 
 
-def _test_rows(data: TableData, share: float, seed: int) -> np.ndarray:
-    """Return a mask, (n,), of a random share of the rows to test on: at least one, not all, and whole clusters."""
-    n = len(data.y)
-    if data.cluster is None:
-        n_test = min(max(round(share * n), 1), n - 1)
-        return np.isin(np.arange(n), np.random.default_rng(seed).permutation(n)[:n_test])
-    mask = held_out_rows(np.zeros(n, dtype=int), share, seed, encode_clusters(data.cluster, n))
-    if mask.all() or not mask.any():
-        raise InputError(
-            f"--test-size {share:g}: --cluster {data.cluster.name} has {data.cluster.nunique()} values, of which none "
-            "can be held out in that share; give a --test file."
-        )
-    return mask
+def _schema(table: pd.DataFrame, categories: Sequence[str], scored: Sequence[str]) -> tuple[Schema, list[str]]:
+    """Return the features, and notes on columns that are left out; scores are numbers, whatever they hold."""
+    schema, notes = find_schema(table, categories, OPTIONS)
+    numbers = [*(name for name in schema.numbers if name not in scored), *scored]
+    beginnings = tuple(f"column {name!r} " for name in scored)
+    return Schema(numbers, schema.texts), [
+        note for note in notes if not note.startswith(beginnings)
+    ] if beginnings else notes
 
 
 def fit_post(arguments: Namespace, tables: TrainingTables) -> OptFairPost:
     """Fit OptFair-post with the options of the command line."""
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed)
-    kind = _posterior_kind(arguments.estimator, tables.train)
     options = {name: getattr(arguments, name) for name in ("confidence", "unpromised") if hasattr(arguments, name)}
-    model = OptFairPost(estimator, **fair_arguments(arguments, tables.train), posterior=kind, **options)
+    if tables.scores is None:
+        options |= {"estimator": estimator, "posterior": _posterior_kind(arguments.estimator, tables.train)}
+    else:
+        options["estimator"] = tables.scores
+        if not arguments.aware:
+            options["group_estimator"] = with_fitted_steps(estimator, tables.train.X)
+    model = OptFairPost(**options, **fair_arguments(arguments, tables.train))
     with fitting(tables.train, arguments.missing):
-        return model.fit(**tables.train.fit_arguments)
+        return model.fit(**tables.train.arguments)
 
 
 def fitting(train: TableData, missing: str) -> AbstractContextManager[Stage]:
@@ -202,96 +210,19 @@ def _posterior_kind(estimator: str, train: TableData) -> str:
 
     With many pairs (group, class), a model of the groups and one of the classes are cheaper than one of the pairs.
     """
-    A, m = len(_distinct(train.groups)), train.y.nunique()
+    A, m = len(distinct_values(train.groups)), train.y.nunique()
     return "factored" if estimator == "boosting" and A * m > 2 * (A + m) else "auto"
 
 
 def _table_data(
-    table: pd.DataFrame, schema: Schema, roles: Roles, missing: str, file: str
+    table: pd.DataFrame, schema: Schema, roles: Roles, arguments: Namespace, file: str, scored: list[str]
 ) -> tuple[TableData, list[str]]:
     """Return the data of a table, and notes on its weights."""
-    check_roles(table, file, roles, missing, ", or infer them by --missing infer")
-    weight, notes = _weights(table[roles.weight[0]], file) if roles.weight else (None, [])
+    check_roles(table, file, roles, arguments.missing, ", or infer them by --missing infer")
+    weight, notes = row_weights(table[roles.weight[0]], file) if roles.weight else (None, [])
     cluster = table[roles.cluster[0]] if roles.cluster and roles.cluster[0] in table else None
     if cluster is not None:
         check_not_missing(table, file, [("--cluster", str(cluster.name))])
-    X, y = feature_table(table, schema), _classes(table[roles.labels[0]])
+    check_scores(table, file, scored)
+    X, y = feature_table(table, schema), label_classes(table[roles.labels[0]])
     return TableData(X, y, table[roles.groups], weight, cluster), notes
-
-
-def _classes(column: pd.Series) -> pd.Series:
-    """Return the labels with a plain type: no categories, and 1.0 as 1."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return column.astype(bool)
-    is_whole = pd.api.types.is_numeric_dtype(column.dtype) and not (column % 1).any()
-    return column.astype(np.int64) if is_whole else column
-
-
-def _check_label(column: pd.Series, file: str) -> list[str]:
-    """Refuse a label that is not a class; return a note if it may not be one."""
-    values = column[column.notna()]
-    n, n_distinct = len(values), int(values.nunique())
-    is_numeric = pd.api.types.is_numeric_dtype(values.dtype)
-    has_fractions = pd.api.types.is_float_dtype(values.dtype) and bool((values != np.floor(values)).any())
-    if has_fractions or n_distinct > MAX_CLASSES or n_distinct > max(2, n / 2):
-        raise InputError(
-            f"{file}: --label {column.name} looks like a number to predict, not a class ({n_distinct} different values "
-            f"in {n} rows); cut it into a few classes."
-        )
-    if n_distinct < 2:
-        raise InputError(f"{file}: --label {column.name} has {n_distinct} class; at least two are needed.")
-    if n_distinct > MANY_CLASSES and is_numeric:
-        return [
-            f"--label {column.name}: {n_distinct} different numbers make {n_distinct} classes; if it is an amount, cut "
-            "it into a few classes."
-        ]
-    return []
-
-
-def _weights(column: pd.Series, file: str) -> tuple[pd.Series, list[str]]:
-    """Return (weights, notes): whole numbers as they are, others with mean 1."""
-    check_numeric(column, file, "--weight")
-    if pd.api.types.is_bool_dtype(column.dtype):
-        raise InputError(f"{file}: --weight {column.name} holds truth values; it must hold numbers.")
-    weights = column.astype(np.float64)
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise InputError(
-            f"{file}: --weight {column.name}: weights must be finite, at least 0 and not all 0 (the least is "
-            f"{weights.min():g})."
-        )
-    if (weights != np.floor(weights)).any():
-        return weights / weights.mean(), []  # of a sample: a row stands for one person on average
-    note = (
-        f"--weight {column.name}: whole numbers are taken as numbers of people ({weights.sum():.0f} in all); if they "
-        "are survey weights, divide them by their mean first."
-    )
-    return weights, [note]
-
-
-def _check_values(
-    option: str, name: str, train: pd.Series | pd.DataFrame, test: pd.Series | pd.DataFrame | None
-) -> None:
-    """Require two classes (or groups) to fit on, and no other class in the test; reports leave other groups out."""
-    values = _distinct(train)
-    if not values:
-        raise InputError(f"{option} {name}: is missing in all rows to fit on; give the groups of at least some people.")
-    if len(values) < 2:
-        raise InputError(
-            f"{option} {name} has only {join_names(sorted(values, key=str))} in the rows to fit on; give at least two."
-        )
-    unseen = sorted((set() if test is None else _distinct(test)) - values, key=str)
-    if unseen and option == "--label":
-        raise InputError(
-            f"{option} {name}: {join_names(unseen)} occurs in the rows to test on but not in those to fit on; merge it "
-            "with another, leave it out, or take another --seed."
-        )
-
-
-def _distinct(column: pd.Series | pd.DataFrame) -> set[Any]:
-    """Return the distinct values, or combinations."""
-    if isinstance(column, pd.Series):
-        return set(column.unique())
-    rows = name_missing_groups(column).drop_duplicates()
-    return {row[0] if len(row) == 1 else row for row in rows.itertuples(index=False, name=None)}

@@ -35,6 +35,7 @@ KNOWN_TYPES = {
     "optfair.inprocessing.mixture.Mixture",
     "optfair.inprocessing.mixture.ModelScores",
     "optfair.inputs.encoder.TableEncoder",
+    "optfair.inputs.score_columns.ScoreColumns",
     "optfair.inputs.table_form.ColumnForm",
     "optfair.inputs.table_form.TableForm",
     "optfair.nn.classifier.TorchClassifier",
