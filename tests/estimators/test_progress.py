@@ -128,7 +128,7 @@ def test_a_baseline_counts_its_rounds():
 
 
 def test_a_network_counts_its_epochs():
-    nn = pytest.importorskip("optfair.nn", reason="networks need torch")
+    nn = pytest.importorskip("optfair.nn", reason="networks need torch", exc_type=ImportError)
     with recorded() as root:
         nn.TorchClassifier("linear", epochs=3, random_state=0).fit(DATA.X, DATA.y)
     (work,) = root.named("epochs")
