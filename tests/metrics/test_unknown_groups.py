@@ -267,7 +267,7 @@ def test_a_group_against_everybody_attains_the_bounds_with_three_groups_too():
 # -- the truth is inside -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("way", WAYS)
 def test_bounds_hold_the_truth_in_every_run(way):
-    for seed in range(60):
+    for seed in range(30):
         y, answer, group = draw(seed, 120, A, M)
         missing = WAYS[way](np.random.default_rng(seed), y, answer, group)
         if len(np.unique(group[~missing])) < A:

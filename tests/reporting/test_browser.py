@@ -9,6 +9,7 @@ import pytest
 
 from optfair import OptFairPost, audit, compare
 from optfair.datasets import make_fair_classification
+from optfair.reporting.summary import widest_gap
 from tests.reporting.helpers import CLASSES, people, report_of
 from tests.threads import single_thread
 
@@ -87,7 +88,8 @@ def test_the_switch_changes_the_numbers(opened, report):
     page, events = opened(report)
     document = report.to_dict()
     (first,) = shown(page)
-    assert "true class is “high”" in first and f"{100 * document['rates'][0]['after']['value'][0]:.1f} %" in first
+    widest = widest_gap(document["rates"], "before").view  # what the page begins with
+    assert widest["question"] in first and f"{100 * widest['after']['value'][0]:.1f} %" in first
     page.get_by_label("mid").first.check()  # the true class
     page.get_by_label("low").nth(1).check()  # the answer
     (second,) = shown(page)
@@ -102,7 +104,7 @@ def test_the_switch_changes_the_numbers(opened, report):
 
 def test_rates_as_differences_and_ratios(opened, report):
     page, events = opened(report)
-    view = report.to_dict()["rates"][0]["after"]
+    view = widest_gap(report.to_dict()["rates"], "before").view["after"]
     row = page.locator("#rates .panel:not(.off) tr[data-f]").first
     page.get_by_label("difference from everybody").check()
     difference = f"{100 * (view['value'][0] - view['overall']):+.1f}".replace("-", "−")
@@ -138,9 +140,10 @@ def test_the_slider_moves_the_numbers(opened, model_report):
     for k, point in enumerate(points):
         assert slider.input_value() == str(k)
         text = card.inner_text()
-        assert f"Tolerance: {point['tolerance']:.4g}" in text and f"{100 * point['accuracy']:.1f} %" in text
+        assert f"Tolerance: {100 * point['tolerance']:.3g} points" in text
+        assert f"{100 * point['accuracy']:.1f} %" in text
         assert f"{100 * point['violation']:.1f} points" in text and f"{100 * point['changed']:.1f} %" in text
-        assert slider.get_attribute("aria-valuetext") == f"tolerance {point['tolerance']:.4g}"
+        assert slider.get_attribute("aria-valuetext") == f"tolerance {100 * point['tolerance']:.3g} points"
         assert page.locator("#path .dot.on").count() == 1
         texts.add(text)
         page.keyboard.press("ArrowRight")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optfair import Rows, audit
+from optfair import Ratio, Rows, audit
 from optfair.metrics import unknown_group_bounds
 
 
@@ -49,6 +49,40 @@ def test_what_is_surely_so_is_so_with_all_groups(seed):
         rates = pd.Series(hired).groupby(truth).mean() - hired.mean()
         violation = rates.abs().max()
         assert report.verdict.value != ("within" if violation > tolerance else "beyond")
+
+
+def test_intervals_hold_for_all_comparisons_at_once_and_are_no_narrower_for_knowing_less():
+    """A row whose interval is outside of what is allowed is beyond; and who knows more groups has narrower limits."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    truth, answer = rng.choice(["A", "B", "C", "D"], n, p=[0.6, 0.3, 0.06, 0.04]), rng.choice(["x", "y", "z"], n)
+    group = truth.astype(object)
+    group[rng.random(n) < 0.1] = None
+    told = np.array([name is not None for name in group])
+    question = {"tolerance": 0.05, "min_cell": 1}
+    known = audit(None, answer[told], sensitive_features=group[told], **question).to_dict()["gaps"]
+    widths = {(line["group"], line["outcome"]): line["high"] - line["low"] for line in known}
+    for refusal in (1, 2, np.inf):
+        gaps = audit(None, answer, sensitive_features=group, missing="infer", refusal=refusal, **question).to_dict()[
+            "gaps"
+        ]
+        for line in gaps:
+            outside = line["low"] > line["allowed"][1] or line["high"] < line["allowed"][0]
+            assert outside == (line["state"] == "beyond")
+            assert line["low"] <= line["least"] and line["high"] >= line["most"]
+            assert line["high"] - line["low"] > 0.9 * widths[line["group"], line["outcome"]]
+
+
+def test_intervals_of_ratios_allow_for_unknown_groups():
+    group, _, answer = people()
+    question = {"criterion": [Ratio("dp", 0.8, outcomes=["hired"])], "sensitive_features": group, "missing": "infer"}
+    widths = []
+    for refusal in (1, 2, np.inf):
+        gaps = audit(None, answer, refusal=refusal, **question).to_dict()["gaps"]
+        widths.append([line["ratio_high"] - line["ratio_low"] for line in gaps])
+        for line in gaps:
+            assert (line["ratio_high"] < 0.8) == (line["state"] == "beyond")
+    assert (np.diff(widths, axis=0) > 0).all()
 
 
 def test_rates_are_of_those_who_told_and_nothing_is_unknown_without_gaps():

@@ -1,6 +1,6 @@
 """Count broken promises in worlds with a known truth, beside the control that must break more of them.
 
-A small version of `python -m experiments.coverage`: 100 samples of two worlds.
+A small version of `python -m experiments.coverage`: 60 samples of two worlds.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from optfair import Constraint, OptFairPost
 from optfair.constraints import compile_rows
 from optfair.rule.tightening import FittedRows, PromiseSearch
 
-RUNS, POPULATION = 100, 100_000
+RUNS, POPULATION = 60, 50_000
 
 
 @pytest.mark.slow

@@ -203,7 +203,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         "report",
         "report what a saved model does to the people in a table, as a page to send",
         "The people must not be those the model was fitted on. The groups are read from the columns that the model was "
-        "fitted with, unless --group names others.",
+        "fitted with, unless --group names others for them, as many.",
     )
     add_model(parser)
     parser.add_argument(
@@ -212,6 +212,12 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--weight", metavar="COLUMN", help="column of row weights, such as survey weights")
     parser.add_argument(
         "--cluster", metavar="COLUMN", help="column of the person, where a person has several rows: they count as one"
+    )
+    parser.add_argument(
+        "--favourable",
+        metavar="CLASS",
+        action="append",
+        help="answer for which the report has selection rates and impact ratios; repeat it",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the report: a page (.html), Markdown (.md) or .json")
 

@@ -7,6 +7,7 @@ tolerances of OptFair-in; the chosen rule, its cost, and the proof that no rule 
 from __future__ import annotations
 
 import importlib.util
+import math
 import time
 from argparse import Namespace
 from contextlib import suppress
@@ -209,7 +210,7 @@ def _summarise(transcript: Transcript, plain: TestScores, fair: TestScores, post
     transcript.paragraph(
         "Proof:   with the estimates of P(A, Y | X) for the people fitted on, no rule within the bounds is more "
         f"accurate than {certificate.upper_bound:.4f}; this one reaches {certificate.accuracy:.4f}, so no rule is "
-        f"better by more than {certificate.gap:.4f}.",
+        f"better by more than {math.ceil(1e4 * certificate.gap) / 1e4:.4f}.",
         INDENT,
     )
 

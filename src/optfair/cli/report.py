@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from optfair.cli.columns import check_not_missing, check_numeric, pick_columns
+from optfair.cli.columns import check_not_missing, check_numeric, outcome_classes, pick_columns
 from optfair.cli.main import DONE
 from optfair.cli.model_tables import (
     load_fair_model,
@@ -83,8 +83,13 @@ def _report(model: Any, arguments: Namespace) -> Report:
         cluster=_only(extra, options["cluster"]),
         keys=people.keys,
     )
-    files = input_files(arguments.model, arguments.file)
-    return Report(replace(report.facts, inputs=files, title=f"{report.title}: {Path(arguments.file).name}"))
+    facts: dict[str, Any] = {"inputs": input_files(arguments.model, arguments.file)}
+    favourable = outcome_classes(arguments.favourable, model.classes_.tolist(), "--favourable")
+    if favourable:
+        facts["favourable"] = favourable
+    subject = "" if arguments.label is None else f"{arguments.label}: "
+    title = f"{subject}{report.title}: {Path(arguments.file).name}"
+    return Report(replace(report.facts, title=title, **facts))
 
 
 def _named(arguments: Namespace) -> list[tuple[str, str | None]]:

@@ -10,9 +10,9 @@ import numpy as np
 from optfair.constraints import AnyConstraint
 from optfair.estimators.labelled_rows import LabelledRows
 from optfair.metrics.counts import count_codes
+from optfair.reporting.changes import answer_changes
 from optfair.reporting.facts import PathPoint
 from optfair.reporting.measuring import PATH_REPLICATES, measure_rule, normalise_rows
-from optfair.reporting.rates import answer_changes
 from optfair.rule.certificate import UNDECIDED
 from optfair.rule.frontier import Frontier
 from optfair.rule.tolerance_path import with_tolerance

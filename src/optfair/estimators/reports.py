@@ -13,9 +13,10 @@ from optfair.constraints import AnyConstraint
 from optfair.estimators.labelled_rows import LabelledRows
 from optfair.metrics.counts import count_codes, read_prediction
 from optfair.reporting.auditing import PREVIOUS
+from optfair.reporting.changes import change_facts
 from optfair.reporting.measuring import make_report
-from optfair.reporting.rates import answer_changes
 from optfair.reporting.report import Report
+from optfair.reporting.wording import rows_text
 from optfair.rule.certificate import UNDECIDED
 
 ARGMAX = "decisions (argmax)"  # the rule of which no answer is drawn by lot
@@ -57,7 +58,8 @@ def report_people(
     if not people.is_labelled:
         counts = {name: replace(part, labelled=False) for name, part in counts.items()}
     before = next(iter(rules))
-    facts["changes"] = answer_changes(people.group, rules[before], rules[after], len(groups), len(classes))
+    label = people.label if people.is_labelled else None
+    facts |= change_facts(people.group, label, rules[before], rules[after], weight, (len(groups), len(classes)))
     is_drawn = after != ARGMAX
     facts["undecided"] = float(np.average(is_drawn & (probabilities.max(axis=1) < UNDECIDED), weights=weight))
     if people.n_strangers:
@@ -66,12 +68,3 @@ def report_people(
     left_out = f", {people.n_unknown:,} more of unknown group left out" if people.n_unknown else ""
     title = f"{title}; {rows_text(len(people.label), people.n_people)} given{left_out}"
     return make_report(title, constraints, counts, before=before, after=after, **facts)
-
-
-def rows_text(n: int, n_people: int) -> str:
-    """Return how many people there are, and how many rows, where these are more.
-
-    >>> rows_text(1200, 1000)
-    '1,200 rows of 1,000 people'
-    """
-    return f"{n:,} people" if n_people == n else f"{n:,} rows of {n_people:,} people"

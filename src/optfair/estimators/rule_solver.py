@@ -444,7 +444,8 @@ class RuleSolver(SavableClassifier):
         problem = fitted.problem.with_constraints(loosest_constraints(self.constraints_), self._options())
         requested: Any = PATH_LENGTH if tolerances is None else tolerances
         if isinstance(requested, Integral) and not isinstance(requested, bool):
-            requested = readable_tolerances(problem, int(requested))
+            bounds = [c.strictest for c in self.constraints_ if isinstance(c, Constraint)]
+            requested = readable_tolerances(problem, int(requested), bounds if len(set(bounds)) == 1 else ())
         self.path_ = tolerance_path(problem, requested, solver=self._solve_with_key, stops_early=True)
         return self.path_
 

@@ -176,10 +176,10 @@ def unknown_group_bounds(
         known; inferred, with the others shared out as is likely; least and most, between which it is for these very
         people; lower and upper, what was asked for; n, known people behind the smallest rate of the row; unknown,
         people who may or may not belong to it; low and high: in the population the value is at least low, and at most
-        high, with probability ``level`` each; state: "within" or "beyond" its bounds for sure; "depends", where it is
-        within for some and beyond for other groups of the same people; "few", where only chance is in the way; and
-        is_gap. All rows are called within where low and high of all are, one alone only if it is with the confidence
-        divided by the number of rows, and so for beyond.
+        high, with probability ``level`` each; all_low and all_high: the same for all rows at once; state: "within" or
+        "beyond" its bounds for sure; "depends", where it is within for some and beyond for other groups of the same
+        people; "few", where only chance is in the way; and is_gap. All rows are called within where low and high of
+        all are, one alone only if it is with the confidence divided by the number of rows, and so for beyond.
 
     Notes
     -----
@@ -254,6 +254,8 @@ def _measure(
         unknown=_unknown_people(counts, rows, sets),
         low=low,
         high=high,
+        all_low=simultaneous[0],
+        all_high=simultaneous[1],
         state=state,
         is_gap=rows.is_gap,
     )

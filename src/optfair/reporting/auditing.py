@@ -13,15 +13,15 @@ from optfair.constraints import AnyConstraint, as_constraints
 from optfair.constraints.criteria import labelled_criterion
 from optfair.constraints.events import outcome_positions
 from optfair.errors import OptFairWarning, brief_repr
-from optfair.inputs.labels import MISSING_CHOICES, encode_groups, encode_partial_groups
-from optfair.metrics.counts import ConfusionCounts, count_rows, read_prediction
+from optfair.inputs.labels import MISSING_CHOICES, check_weights, encode_groups, encode_partial_groups
+from optfair.metrics.counts import ConfusionCounts, count_rows, read_labelled_rows
 from optfair.metrics.partial_counts import count_partial_rows
 from optfair.metrics.unknown_groups import bound_unknown
+from optfair.reporting.changes import change_facts
 from optfair.reporting.facts import REPORT_LEVEL
 from optfair.reporting.measuring import compare_rules, make_report
-from optfair.reporting.rates import answer_changes
 from optfair.reporting.report import Report
-from optfair.reporting.wording import MIN_CELL, request_text
+from optfair.reporting.wording import MIN_CELL, request_text, rows_text
 from optfair.utils.checks import check_choice, check_integer
 
 MOST_RULES = 6  # side by side: more cannot be told apart in a drawing
@@ -128,7 +128,7 @@ def audit(
     facts = _facts(counts[PRESENT], favourable, level, min_cell, random_state)
     group, n_missing = _group_codes(sensitive_features, len(prediction), missing)
     if before is not None:
-        facts["changes"] = _changes(rules, counts[PRESENT], group)
+        facts |= _changes(y, rules, counts[PRESENT], group, sample_weight)
     if missing == "drop" and n_missing:
         facts["left_out"] = {"their groups are missing": n_missing}
     if missing == "infer" and n_missing:
@@ -285,11 +285,14 @@ def _group_codes(groups: Any, n: int, missing: str) -> tuple[np.ndarray, int]:
     return partial.codes, partial.n_missing
 
 
-def _changes(rules: Mapping[str, Any], counts: ConfusionCounts, group: np.ndarray) -> np.ndarray:
-    """Return how many people of each group go from one answer to another."""
-    answers = [read_prediction(values, counts.classes, fixed=True) for values in rules.values()]
-    before, after = (codes if probabilities is None else probabilities for codes, probabilities, _ in answers)
-    return answer_changes(group, before, after, len(counts.groups), len(counts.classes))
+def _changes(
+    y: Any, rules: Mapping[str, Any], counts: ConfusionCounts, group: np.ndarray, sample_weight: Any
+) -> dict[str, np.ndarray]:
+    """Return how many people of each group, and of each true class, go from one answer to another."""
+    before, after = (read_labelled_rows(y, values, counts.classes) for values in rules.values())
+    label = after.true if after.labelled else None
+    answers, weight = (before.prediction, after.prediction), check_weights(sample_weight, len(group))
+    return change_facts(group, label, *answers, weight, (len(counts.groups), len(counts.classes)))
 
 
 @contextmanager
@@ -304,4 +307,5 @@ def _title(subject: str, constraints: Sequence[AnyConstraint], counts: Mapping[s
     last = list(counts.values())[-1]
     A, m = last.n_people.shape
     kinds = f"{A} group{'s' * (A != 1)}, {m} class{'es' * (m != 1)}"
-    return f"{subject}, {request_text(constraints)}: {kinds}; {int(last.n_people.sum()):,} people given"
+    people = rows_text(int(last.n_people.sum()), last.n_persons)
+    return f"{subject}, {request_text(constraints)}: {kinds}; {people} given"

@@ -20,6 +20,7 @@ from optfair.constraints import AnyConstraint, Constraint, Ratio
 from optfair.constraints.naming import attribute_names, name_text, optional_text
 from optfair.metrics.counts import ConfusionCounts
 from optfair.reporting.evidence import (
+    agreement,
     certificate_part,
     determinism_part,
     group_prices,
@@ -75,7 +76,7 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         document["gaps"] = [] if facts.is_comparison else _gaps(last.rows, mask)
         document["answers"] = answer_lines(counts, mask)
         document["selection"] = selection_lines(counts, mask)
-        document["quality"] = quality_table(counts, facts.level, mask) if last.counts.labelled else []
+        document["quality"] = quality_table(counts, facts.level, mask, facts.paired) if last.counts.labelled else []
         document["changes"] = None if facts.changes is None else change_lines(facts.changes, last.counts, mask)
         favourable = favourable_outcomes(facts.constraints, facts.favourable)
         if favourable and not facts.is_comparison:
@@ -92,6 +93,8 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
     document["determinism"] = determinism_part(getattr(facts.rule, "determinism", None), facts.undecided, mask)
     document["training"] = None if facts.rule is None or document["certificate"] is not None else str(facts.rule)
     document["promise"], document["check"] = (promise_part(part, mask) for part in (facts.promise, facts.check))
+    if facts.promise is not None and document["check"] is not None and verdict is not None:
+        document["check"]["sentence"] += agreement(facts.promise, verdict.value)
     dropped = () if last is None or last.rows is None else last.rows.dropped
     findings = list_findings(document, {"dropped": dropped, "disagreement": disagreement(facts)})
     document["findings"] = [finding_document(finding) for finding in findings]
@@ -251,6 +254,6 @@ def disagreement(facts: Facts) -> str:
         return ""
     return (
         f"z(x) puts the accuracy at {claimed:.4f}, labels at {observed:.4f}: the models misjudge how certain they are. "
-        "The certificate speaks of z(x), not of the labels. A better model of (group, class) would help, and for a "
-        "fitted one calibration='posterior'."
+        "The certificate speaks of z(x), not of the labels. A better model of (group, class) would help; around "
+        "a classifier that was fitted before, calibration='posterior' of OptFairPost does, too."
     )

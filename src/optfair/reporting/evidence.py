@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd
 
 from optfair.constraints.naming import name_text, optional_text
 from optfair.constraints.rows import object_frame
-from optfair.reporting.wording import Mask, percent, size_text
+from optfair.reporting.wording import Mask, percent, size_text, tolerance_text
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import FEW_DISTINCT, Determinism
 from optfair.rule.promise import Promise
@@ -63,7 +64,7 @@ def certificate_part(certificate: Certificate | None) -> dict[str, Any] | None:
     sentence = (
         f"On the model's own estimates of the people fitted on, no rule within the same bounds reaches a higher {unit} "
         f"than {certificate.upper_bound:.4f}; this one reaches {certificate.value:.4f}. It is therefore at most "
-        f"{certificate.gap:.4f} below the best possible."
+        f"{math.ceil(1e4 * certificate.gap) / 1e4:.4f} below the best possible."
     )
     names = ("accuracy", "value", "upper_bound", "gap", "violation", "excess", "temperature", "residual", "seconds")
     numbers = {name: float(getattr(certificate, name)) for name in names}
@@ -89,14 +90,25 @@ def determinism_part(determinism: Determinism | None, undecided: float | None, m
     numbers = {name: mask.number(value) for name, value in asdict(determinism).items()}
     share = determinism.undecided if undecided is None else undecided
     sentence = (
-        f"For {percent(share)} of people the fair answer is drawn by lot between answers that are "
-        "about equally good, because no fixed answer for people alike is as accurate and as fair. "
-        f"The likeliest answer for everybody would have a largest gap of {size_text(determinism.violation_argmax)} "
-        f"percentage points instead of {size_text(determinism.violation_randomised)}, by the model's own estimates."
+        f"For {percent(share)} of people the fair answer is drawn by lot: once the prices of fairness are added, "
+        "several answers are worth about the same, though the model may prefer one of them. "
+        f"If all got their likeliest answer instead, {_without_the_draw(determinism)}, by the model's own estimates."
     )
     if share == 0:
         sentence = "No answer is drawn by lot: people alike get the same one."
     return {"sentence": sentence, "flip_together": bool(determinism.distinct < FEW_DISTINCT), **numbers}
+
+
+def _without_the_draw(determinism: Determinism) -> str:
+    """Say what the likeliest answer for everybody would change.
+
+    Numbers are compared as they are printed, so that no sentence says "2.2 and not 2.2".
+    """
+    gap, gap_drawn = size_text(determinism.violation_argmax), size_text(determinism.violation_randomised)
+    right, right_drawn = percent(determinism.accuracy_argmax), percent(determinism.accuracy_randomised)
+    gaps = "as now" if gap == gap_drawn else f"and not {gap_drawn}"
+    answers = "as now" if right == right_drawn else f"and not {right_drawn}"
+    return f"the largest gap would be {gap} percentage points {gaps} and {right} of answers right {answers}"
 
 
 # -- promise ---------------------------------------------------------------------------------------------------
@@ -109,12 +121,12 @@ def promise_part(promise: Promise | None, mask: Mask) -> dict[str, Any] | None:
         return None
     subject = promise.statement
     if promise.tolerance is not None:
-        subject = f"{subject.removesuffix(f'{promise.tolerance:.4g}')}{100 * promise.tolerance:.4g} percentage points"
+        subject = f"{subject.removesuffix(f'{promise.tolerance:.4g}')}{tolerance_text(promise.tolerance)}"
     size = np.maximum(promise.table["high"], -promise.table["low"]).to_numpy(dtype=float)
     bound = mask.number(promise.bound, promise.table["people"].to_numpy()[int(np.argmax(size))])
-    basis = (
-        "not fitted on" if promise.method == "held out" else "fitted on, each judged by models that had not seen them"
-    )
+    basis = "fitted on, each judged by models that had not seen them"
+    if promise.method == "held out":
+        basis = "and holds if the rule was not fitted on them"
     confidence = percent(promise.confidence, 0)
     if promise.kept:
         sentence = f"With {confidence} confidence, {subject} among new people from the same population. "
@@ -136,6 +148,19 @@ def promise_part(promise: Promise | None, mask: Mask) -> dict[str, Any] | None:
         "cost": mask.number(promise.cost),
         "sentence": sentence,
     }
+
+
+def agreement(promise: Promise, verdict: str) -> str:
+    """Say how what people show goes with a promise that was made in fitting, as a sentence to be added."""
+    if not promise.kept:
+        return ""
+    return {
+        "within": " That agrees with the promise made in fitting.",
+        "unknown": " It does not contradict the promise made in fitting, which rests on other people: these are "
+        "too few to confirm it by themselves.",
+        "beyond": " This contradicts the promise made in fitting: these people may be of another population, or it is "
+        "one of the few promises that are broken.",
+    }[verdict]
 
 
 def people_needed(promise: Promise | None) -> int | None:

@@ -90,7 +90,8 @@ class Facts:
     measured : the rules. roles : the names of those whose rates are shown, by role: "before" and "after", or of several
     that are compared "rule 1", "rule 2", ... The last one of two is judged. rule : what was fitted, None for an audit.
     promise : made in fitting. check : what can be said by these people, who were not fitted on. seconds, n_fits : of
-    fitting, where that is what is reported. changes : (A, m, m) people of each group by their answer before and after.
+    fitting, where that is what is reported. changes : (A, m, m) people of each group by their answer before and after;
+    paired : (A, m, m, m) the same by group and true class, weighted, None where these are unknown.
     path : rules of other tolerances. favourable : answers that a regulator asks about. left_out : why how many rows
     were left out. undecided : share of these people whose answer is drawn by lot, None where that is not known.
     n_unknown : further people, whose group is unknown. unknown : what can be said whatever their groups are, or None.
@@ -107,6 +108,7 @@ class Facts:
     n_fits: int | None = None
     small: pd.DataFrame = field(default_factory=lambda: NO_CELLS)
     changes: np.ndarray | None = None
+    paired: np.ndarray | None = None
     path: tuple[PathPoint, ...] = ()
     favourable: Sequence[Hashable] | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from optfair.reporting.wording import count_text, percent, size_text
+from optfair.reporting.wording import count_text, counted, percent, size_text
 
 PAGE = "docs/findings.md"  # a paragraph per code, with an anchor of its name
 SEVERITIES = ("problem", "caution", "note")
@@ -118,7 +118,7 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
     if value == "beyond":
         yield finding(
             "OF001",
-            f"{states['beyond']:,} of {sum(states.values()):,} comparisons are surely beyond what is allowed.",
+            f"{_share_of(states, 'beyond')} surely beyond what is allowed.",
             beyond=states["beyond"],
             comparisons=sum(states.values()),
         )
@@ -132,12 +132,16 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
             )
         yield finding(
             "OF002",
-            f"{states['unknown']:,} of {sum(states.values()):,} comparisons are neither surely within what is allowed "
-            f"nor surely beyond it.{advice}",
+            f"{_share_of(states, 'unknown')} neither surely within what is allowed nor surely beyond it.{advice}",
             unknown=states["unknown"],
             people_needed=people,
         )
     yield from _about_chance(document)
+
+
+def _share_of(states: Mapping[str, int], state: str) -> str:
+    """Say how many of the comparisons are of a state, up to the verb."""
+    return f"{states[state]:,} of {sum(states.values()):,} comparisons {'is' if states[state] == 1 else 'are'}"
 
 
 def _about_chance(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -232,11 +236,11 @@ def _about_losses(document: Mapping[str, Any]) -> Iterator[Finding]:
     if losers:
         worst = min(losers, key=lambda line: line["after"][0] - line["before"][0])
         rate = "accuracy" if worst["class"] is None else f"the share of true “{worst['class']}” who are recognised"
-        place = "of everybody" if worst["group"] == "everybody" else f"in group “{worst['group']}”"
+        place = "among everybody" if worst["group"] == "everybody" else f"in group “{worst['group']}”"
         yield finding(
             "OF008",
-            f"Some people are worse off: {len(losers)} rates of right answers have clearly fallen, most of all {rate} "
-            f"{place}, from {percent(worst['before'][0])} to {percent(worst['after'][0])}.",
+            f"Some people are worse off: {counted(len(losers), 'rate')} of right answers clearly fell, most of all "
+            f"{rate} {place}, from {percent(worst['before'][0])} to {percent(worst['after'][0])}.",
             rates=len(losers),
             before=worst["before"][0],
             after=worst["after"][0],
@@ -244,11 +248,11 @@ def _about_losses(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def clear_change(line: Mapping[str, Any]) -> str:
-    """Return "up" or "down" where the intervals of a rate before and after do not overlap, else ""."""
-    before, after = line.get("before"), line.get("after")
-    if before is None or before[0] is None or after is None or after[0] is None:
+    """Return "up" or "down" where the interval of a change, which allows for all of them, is on one side, else ""."""
+    change = line.get("change")
+    if change is None or change[0] is None:
         return ""
-    return "down" if after[2] < before[1] else "up" if after[1] > before[2] else ""
+    return "down" if change[2] < 0 else "up" if change[1] > 0 else ""
 
 
 def _about_impact(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -259,9 +263,9 @@ def _about_impact(document: Mapping[str, Any]) -> Iterator[Finding]:
         top = next(row["group"] for row in table["rows"] if row["is_reference"])
         yield finding(
             "OF017",
-            f"{len(rows)} impact ratios are below four fifths, {len(sure)} of them by more than chance when each is "
-            f"tested by itself; the lowest: “{worst['group']}” gets “{table['outcome']}” {worst['ratio']:.2f} times as "
-            f"often as “{top}”.",
+            f"Below four fifths: {counted(len(rows), 'impact ratio')}. Tested one by one, {len(sure)} of them are "
+            f"unlike 1 by more than chance. The lowest: “{worst['group']}” gets “{table['outcome']}” "
+            f"{worst['ratio']:.2f} times as often as “{top}”.",
             ratios=len(rows),
             significant=len(sure),
             lowest=worst["ratio"],
@@ -274,8 +278,9 @@ def _about_draws(document: Mapping[str, Any]) -> Iterator[Finding]:
     if undecided:
         yield finding(
             "OF014",
-            f"The answers of {percent(undecided)} of people are drawn by lot, near the border between two answers. The "
-            "draw is fixed for each person, unless decisions are sampled anew.",
+            f"The answers of {percent(undecided)} of people are drawn by lot, because two answers are worth about the "
+            "same once the prices of fairness are added; the model may have preferred one of them. The draw is fixed "
+            "for each person, unless decisions are sampled anew.",
             undecided=undecided,
         )
     if undecided and determinism is not None and determinism["flip_together"]:

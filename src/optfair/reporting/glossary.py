@@ -24,8 +24,8 @@ WORDS = {
     "verdict": (
         "Surely within, surely beyond, cannot tell",
         "Surely within: the limits of every gap are within the tolerance. Surely beyond: the interval of at least one "
-        "gap, which allows for all of them at once, is outside of it. Else it cannot be told. A verdict is wrong in at "
-        "most the rest of {sure} of such samples.",
+        "gap, which allows for all of them at once, is outside of it. Else it cannot be told. Both are right in "
+        "at least {sure} of such samples.",
     ),
     "lot": (
         "Drawn by lot",

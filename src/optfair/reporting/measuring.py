@@ -65,7 +65,7 @@ def make_report(
         rows = subject.rows
         assert rows is not None
         if facts.get("unknown") is not None:
-            rows = with_unknown(rows, facts["unknown"])
+            rows = with_unknown(rows, facts["unknown"], subject.counts)
             measured[place] = replace(subject, rows=rows)
         warn_empty(rows.dropped)
         facts["small"] = small_cells(subject.counts, constraints, rows)

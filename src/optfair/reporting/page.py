@@ -30,6 +30,7 @@ from optfair.reporting.markdown import (
     roles_of,
     sure,
 )
+from optfair.reporting.summary import widest_gap
 from optfair.reporting.text import gap_cells, gap_place, price_name, shown_ends
 from optfair.reporting.wording import count_text, percent, points, size_text
 
@@ -122,6 +123,10 @@ def _chart(index: int, document: Mapping[str, Any], measures: list[Mapping[str, 
     views = [view for view in document["rates"] if view["asked"] == index]
     roles, request = roles_of(document), document["asked"][index]
     switches, keys = _switches(views)
+    widest = widest_gap(views, roles[0]) if roles else None
+    key = None if widest is None else next(key for view, key in zip(views, keys, strict=True) if view is widest.view)
+    for k, switch in enumerate(switches):
+        switch["start"] = 0 if key is None else int(key.split("-")[k])
     is_gap = request["kind"] == "Constraint" and request["reference"] == "overall" and request["criterion"] != "meo"
     floors = [line["noise_floor"] if is_gap else None for line in measures]
     panels = []

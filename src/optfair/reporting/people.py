@@ -48,11 +48,11 @@ def performance_line(metrics: RuleMetrics, verdict: Verdict | None, mask: Mask) 
 def _limits(rows: JudgedRows, mask: Mask) -> dict[str, float | None]:
     """Return the limits of the largest gap where some groups are unknown."""
     table = rows.table[rows.rows.is_gap]
-    least, most = np.maximum(table["low"], -table["high"]).clip(lower=0), np.maximum(table["high"], -table["low"])
-    people = table["n"].to_numpy()
-    lower = mask.number(least.max(), people[int(np.argmax(least))])
-    upper = mask.number(most.max(), people[int(np.argmax(most))])
-    return {"lower": lower, "upper": upper, "bound": upper}
+    people, sizes = table["n"].to_numpy(), {}
+    sizes["lower"] = np.maximum(table["low"], -table["high"]).clip(lower=0)
+    sizes["upper"] = np.maximum(table["high"], -table["low"])
+    sizes["bound"] = np.maximum(table["most"], -table["least"])
+    return {name: mask.number(size.max(), people[int(np.argmax(size))]) for name, size in sizes.items()}
 
 
 def answer_lines(rules: Mapping[str, ConfusionCounts], mask: Mask) -> list[dict[str, Any]]:

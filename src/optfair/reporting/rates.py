@@ -17,6 +17,7 @@ from optfair.constraints.events import ALL, Event, GroupSet, criterion_events, g
 from optfair.constraints.naming import attribute_names, name_text, optional_text
 from optfair.metrics.bounds import rate_interval
 from optfair.metrics.counts import ConfusionCounts
+from optfair.reporting.changes import paired_change
 from optfair.reporting.wording import Mask, rate_question
 
 RATE_CRITERIA = {"recall": "eop", "selection": "dp", "accuracy": "oae"}
@@ -150,10 +151,13 @@ def allowed_band(
     return [mask.number(max(middle - half, 0.0)), mask.number(min(middle + half, 1.0))]
 
 
-def quality_table(rules: Mapping[str, ConfusionCounts], level: float, mask: Mask) -> list[dict[str, Any]]:
+def quality_table(
+    rules: Mapping[str, ConfusionCounts], level: float, mask: Mask, paired: np.ndarray | None = None
+) -> list[dict[str, Any]]:
     """Return the right and wrong answers of each group and of everybody, by each rule of {role: counts}.
 
-    accuracy P(Ŷ=Y | a), recall P(Ŷ=j | a, Y=j), and "wrong", P(Ŷ=j | a, Y≠j), of each class j.
+    accuracy P(Ŷ=Y | a), recall P(Ŷ=j | a, Y=j), and "wrong", P(Ŷ=j | a, Y≠j), of each class j. paired : see
+    `paired_change`; then each line has the change, with intervals that hold for all lines at once.
     """
     counts = next(iter(rules.values()))
     classes = tuple(range(len(counts.classes)))
@@ -166,6 +170,7 @@ def quality_table(rules: Mapping[str, ConfusionCounts], level: float, mask: Mask
         if rest:
             events.append(("wrong", name_text(name), Event(rest, tuple((i, j) for i in rest))))
     names, lines = attribute_names(counts.groups), []
+    sure = 1 - (1 - level) / (len(events) * len(groups))
     for rate, label, event in events:
         rates = {role: rate_values(rule, groups, event, level) for role, rule in rules.items()}
         for k, group in enumerate(groups):
@@ -174,16 +179,7 @@ def quality_table(rules: Mapping[str, ConfusionCounts], level: float, mask: Mask
             line |= {"rate": rate, "class": label}
             for role, values in rates.items():
                 line[role] = [mask.number(x[k], people) for x in (values.value, values.low, values.high)]
+            if paired is not None:
+                line["change"] = [mask.number(x, people) for x in paired_change(paired, counts, group, event, sure)]
             lines.append(line)
     return lines
-
-
-def answer_changes(
-    group: np.ndarray, before: np.ndarray, after: np.ndarray, n_groups: int, n_classes: int
-) -> np.ndarray:
-    """Return Σ_n 1[A_n=a] b_nj h_nk, (A, m, m): people of each group by answer before and after.
-
-    before, after : codes, (n,), or probabilities, (n, m).
-    """
-    b, h = (x if x.ndim == 2 else np.eye(n_classes)[x] for x in (before, after))
-    return np.stack([b[group == a].T @ h[group == a] for a in range(n_groups)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from optfair.reporting.wording import count_text, percent, points, size_text
+from optfair.reporting.wording import count_text, percent, points, size_text, tolerance_text
 
 
 class Extreme(NamedTuple):
@@ -40,10 +40,10 @@ def _gaps(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     reach = "" if last["bound"] is None or document["fitted_on"] else f" and at most {size_text(last['bound'])}"
     yield (
         "After" if len(roles) == 2 else "Measured",
-        f"The largest gap of all comparisons is {size_text(last['violation'])} percentage points{before}. "
-        f"{100 * document['tolerance']:.4g} are allowed. By chance alone a rule that treats all groups alike would "
-        f"show up to {size_text(last['noise_floor'])} among so many people. In the population behind them the largest "
-        f"gap is at least {size_text(last['lower'])}{reach}.",
+        f"The largest gap of all comparisons is {size_text(last['violation'])} percentage points{before}; the "
+        f"tolerance is {tolerance_text(document['tolerance'])}. By chance alone a rule that treats all groups alike "
+        f"would show up to {size_text(last['noise_floor'])} among so many people. In the population behind them the "
+        f"largest gap is at least {size_text(last['lower'])}{reach}.",
     )
 
 
@@ -86,7 +86,12 @@ def _cost(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Right answers", f"{percent(total[roles[0]][0])} of all answers are right."
         return
     before, after = total["before"][0], total["after"][0]
-    sentence = f"Right answers: {percent(before)} before, {percent(after)} after ({points(after - before)} points)."
+    change = points(after - before)
+    if total.get("change") is not None:
+        change += f" points; in the population between {points(total['change'][1])} and {points(total['change'][2])}"
+    else:
+        change += " points"
+    sentence = f"Right answers: {percent(before)} before, {percent(after)} after ({change})."
     falls = [(line["after"][0] - line["before"][0], line) for line in lines if line is not total]
     if falls:
         change, worst = min(falls, key=lambda pair: pair[0])

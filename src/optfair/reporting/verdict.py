@@ -166,15 +166,17 @@ def _ratios(rows: RowSet, counts: ConfusionCounts, low: np.ndarray, high: np.nda
         return {"ratio": value, "ratio_low": np.maximum(minimum + low / other, 0), "ratio_high": minimum + high / other}
 
 
-def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds) -> JudgedRows:
+def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds, counts: ConfusionCounts) -> JudgedRows:
     """Return the same rows, judged so that it holds whatever the unknown groups are.
 
-    Limits are those of the worst and the best case; what depends on the unknown groups cannot be told.
+    Limits are those of the worst and the best case; what depends on the unknown groups cannot be told. counts : of
+    the people whose groups are known.
     """
     table = bounds.table
     state = np.where(table["state"].isin([WITHIN, BEYOND]), table["state"], UNKNOWN)
-    limits = {"least": table["low"], "most": table["high"], "low": table["low"], "high": table["high"]}
-    columns = {name: values.to_numpy() for name, values in limits.items()}
+    limits = {"least": "low", "most": "high", "low": "all_low", "high": "all_high"}
+    columns = {name: table[source].to_numpy() for name, source in limits.items()}
+    columns |= _ratios(verdicts.rows, counts, columns["low"], columns["high"])
     proviso = f"whatever the groups of {bounds.n_unknown:,} people are"
     if bounds.refusal == 1:
         proviso = f"if the unknown groups of {bounds.n_unknown:,} people are as is likely"

@@ -101,6 +101,24 @@ def count_text(people: int | str) -> str:
     return people if isinstance(people, str) else f"{people:,}"
 
 
+def rows_text(n: int, n_people: int) -> str:
+    """Return how many people there are, and how many rows, where these are more.
+
+    >>> rows_text(1200, 1000)
+    '1,200 rows of 1,000 people'
+    """
+    return f"{n:,} people" if n_people == n else f"{n:,} rows of {n_people:,} people"
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "rate"), counted(3, "rate")
+    ('1 rate', '3 rates')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def p_text(value: float | None) -> str:
     """Return a p-value, with the digits that matter.
 
