@@ -108,6 +108,8 @@ def test_whole_values_of_a_column_are_tested_on(scored):
         words = ["frontier", str(scored), *ASK, *options, "-o", "out.csv"]
         tables = read_training(make_parser().parse_args(words))
         assert "year" not in tables.schema.columns
+        tested = ", ".join(str(year) for year in sorted(set(years[tables.test.y.index])))
+        assert tables.test_people == f"the held-out people, year: {tested}"
         return set(years[tables.train.y.index]), set(years[tables.test.y.index]), len(tables.test.y)
 
     assert split("--split-by", "year=2021") == ({2020, 2022}, {2021}, N // 3)

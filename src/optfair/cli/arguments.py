@@ -230,7 +230,7 @@ def _add_frontier(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help=f"table of the frontier: {TABLES}")
     parser.add_argument("--plot", metavar="PICTURE", help="also draw a picture (.png, .svg, .pdf)")
-    add_pages(parser)
+    add_pages(parser, "report on the rule of --tolerance, with all others on a slider,")
 
 
 def _add_plan(commands: argparse._SubParsersAction) -> None:

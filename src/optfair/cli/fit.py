@@ -22,6 +22,7 @@ from optfair.cli.training import (
 from optfair.errors import need_extra, warn
 from optfair.estimators.inprocess import OptFairIn
 from optfair.estimators.saving import untrusted_types
+from optfair.reporting.report import Report
 from optfair.rule.keys import new_key
 from optfair.utils.archives import need_skops
 from optfair.utils.progress import stage
@@ -64,8 +65,9 @@ def run(arguments: Namespace) -> int:
     report = model.report()
     print(report)
     if tables.test is not None:
-        print("\nOn the held-out people" if arguments.test is None else f"\nOn the people of {arguments.test}")
+        print(f"\nOn {tables.test_people}")
         report = model.report(**tables.test.arguments)
+        report = Report(replace(report.facts, title=f"{report.title}; {tables.test_people}"))
         print(report)
     else:
         print(

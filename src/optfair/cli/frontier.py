@@ -21,7 +21,7 @@ LEGEND = """\
 accuracy, violation: of the rule, computed with z(x), the out-of-fold estimates of P(A, Y | X)
 upper bound: no rule within the same bounds is more accurate with z(x); gap: upper bound minus accuracy
 price: accuracy gained per unit of tolerance
-area: mean accuracy over the violations from 0 to that of the unconstrained rule"""
+area: mean accuracy over the violations from 0, where the best constant answer is, to that of the unconstrained rule"""
 TEST_LEGEND = "test floor: a fair rule has a smaller violation on the test people 19 times in 20"
 
 

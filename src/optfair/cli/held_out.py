@@ -13,6 +13,8 @@ from optfair.cli.paths import InputError
 from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.splits import held_out_rows
 
+MOST_VALUES = 8  # of the column of --split-by that are named
+
 
 def check_held_out(arguments: Namespace) -> None:
     """Check the options before anything is read."""
@@ -64,6 +66,15 @@ def rows_to_test(
             f"{whole.nunique()} values, of which none can be held out in that share; give a --test file."
         )
     return _checked(mask, f"--split-by {whole.name}", cluster if split is not None else None)
+
+
+def held_out_people(split: pd.Series | None, mask: np.ndarray | None) -> str:
+    """Return what the rows to test on are called. split : the column of --split-by. mask : of `rows_to_test`."""
+    if split is None or mask is None:
+        return "the held-out people"
+    values = [str(value) for value in split[mask].unique().tolist()]
+    rest = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
+    return f"the held-out people, {split.name}: {', '.join(values[:MOST_VALUES])}{rest}"
 
 
 def _checked(mask: np.ndarray, option: str, cluster: pd.Series | None) -> np.ndarray:

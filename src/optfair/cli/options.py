@@ -190,8 +190,8 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_pages(parser: argparse.ArgumentParser) -> None:
+def add_pages(parser: argparse.ArgumentParser, subject: str = "report") -> None:
     """Add the files that a report can be written to."""
-    parser.add_argument("--html", metavar="FILE", help="write the report as one page to send (needs jinja2)")
-    parser.add_argument("--markdown", metavar="FILE", help="write the report as Markdown")
+    parser.add_argument("--html", metavar="FILE", help=f"write the {subject} as one page to send (needs jinja2)")
+    parser.add_argument("--markdown", metavar="FILE", help=f"write the {subject} as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write the numbers of the report as JSON")

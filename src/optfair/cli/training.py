@@ -25,7 +25,7 @@ from optfair.cli.columns import (
     requested_criteria,
 )
 from optfair.cli.encoding import OPTIONS
-from optfair.cli.held_out import check_held_out, rows_to_test, split_column
+from optfair.cli.held_out import check_held_out, held_out_people, rows_to_test, split_column
 from optfair.cli.paths import InputError
 from optfair.cli.placeholders import placeholder_notes
 from optfair.cli.scores import check_scores, score_columns, sorted_scores
@@ -75,7 +75,8 @@ class TableData:
 class TrainingTables:
     """The rows to fit on, those to test on (or None), which columns are features, and notes for the user.
 
-    scores : the model of the user, whose probabilities are columns, or None.
+    scores : the model of the user, whose probabilities are columns, or None. test_people : what those to test on are
+    called, in a heading.
     """
 
     train: TableData
@@ -83,6 +84,7 @@ class TrainingTables:
     schema: Schema
     notes: Sequence[str]
     scores: ScoreColumns | None = None
+    test_people: str = ""
 
 
 def check_training(arguments: Namespace) -> None:
@@ -155,7 +157,10 @@ def read_training(arguments: Namespace) -> TrainingTables:
             f"there are more columns ({len(schema.columns):,}) than people to fit on ({len(train.y):,}): a model can "
             "learn them by heart. Leave columns out by --drop, and judge the model on others by --test."
         )
-    return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes], scores)
+    people = f"the people of {arguments.test}"
+    if arguments.test is None:
+        people = held_out_people(None if split is None else table[split], mask)
+    return TrainingTables(train, test, schema, [*notes, *schema_notes, *weight_notes], scores, people)
 
 
 def _schema(table: pd.DataFrame, categories: Sequence[str], scored: Sequence[str]) -> tuple[Schema, list[str]]:
