@@ -105,7 +105,8 @@ def test_a_promised_model(run, train, tmp_path):
 def test_what_is_refused(run, refuse, model, train, tmp_path):
     data, output = tmp_path / "train.csv", tmp_path / "out.csv"
     assert "--rows 0: must be at least 1." in refuse("explain", model, data, "--rows", "0")
-    assert "out.csv: is named twice" in refuse("explain", model, data, "-o", output, "--json", output)
+    for other in (output, tmp_path / ".." / tmp_path.name / "out.csv"):
+        assert "out.csv: is named twice" in refuse("explain", model, data, "-o", output, "--json", other)
     assert "--key nobody: there is no such column" in refuse("explain", model, data, "--key", "nobody")
     assert "the name of a table must end in" in refuse("explain", model, data, "-o", tmp_path / "out.txt")
     assert "is also an input file" in refuse("explain", model, data, "-o", data)
@@ -169,3 +170,10 @@ def test_help_says_what_it_is_for(run):
     code, out, _ = run("explain", "--help")
     assert code == 0 and "Say why the people in a table get their predictions" in joined(out)
     assert "--no-path" in run("fit", "--help")[1]
+
+
+def test_texts_that_were_never_seen_are_found_in_all_rows(run, model, tmp_path):
+    table = make_train(50)
+    table.loc[40:, "code"] = "strange"
+    table.to_csv(tmp_path / "people.csv", index=False)
+    assert "strange" in run("explain", model, tmp_path / "people.csv", "--rows", "3")[2]

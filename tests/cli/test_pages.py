@@ -48,3 +48,22 @@ def test_files_are_checked_before_the_work(refuse, predictions_file, tmp_path, m
         "audit", predictions_file, *AUDIT, "--html", page
     )
     assert not page.exists()
+
+
+def test_the_key_of_a_model_is_not_a_page(refuse, train, tmp_path):
+    pytest.importorskip("skops", reason="models are saved by skops")
+    model = tmp_path / "model.skops"
+    (tmp_path / "x").mkdir()
+    for path in (f"{model}.key", tmp_path / "x" / ".." / "model.skops"):
+        assert "is named twice" in refuse("fit", train, *FIT, "--drop", "race", "-o", model, "--json", path)
+    assert not model.exists()
+
+
+def test_an_audit_needs_two_groups_that_count(refuse, predictions, tmp_path):
+    table = predictions.assign(w=(predictions["race"] == "A").astype(float))
+    table.to_csv(tmp_path / "table.csv", index=False)
+    message = "--group race: there is one group; at least two are needed."
+    assert message in refuse("audit", tmp_path / "table.csv", *AUDIT, "--weight", "w")
+    table.assign(race=table["race"].where(table["race"] == "A")).to_csv(tmp_path / "table.csv", index=False)
+    for missing in ("drop", "infer"):
+        assert message in refuse("audit", tmp_path / "table.csv", *AUDIT, "--missing", missing)

@@ -101,3 +101,20 @@ def test_criteria_that_speak_of_true_classes_need_them(run, refuse, people_file,
     assert run("fit", people_file, *words, "--drop", "person")[0] == 0
     message = refuse("report", tmp_path / "eo.skops", people_file)
     assert "--label: is missing; the model was fitted for eo, which speaks of true classes" in message
+
+
+@pytest.mark.parametrize("missing", ["group", "infer"])
+def test_groups_may_be_missing_where_the_model_allows_it(run, refuse, model_file, tmp_path, missing):
+    table = make_train(400)
+    table.loc[:60, "sex"] = None
+    table.to_csv(tmp_path / "train.csv", index=False)
+    words = [*FIT, "--drop", "race", "--missing", missing, "--no-path", "-o", tmp_path / "model.skops"]
+    assert run("fit", tmp_path / "train.csv", *words)[0] == 0
+    output = tmp_path / "report.json"
+    assert run("report", tmp_path / "model.skops", tmp_path / "train.csv", "--label", "y", "-o", output)[0] == 0
+    document = json.loads(output.read_text(encoding="utf-8"))
+    names = [line["group"] for line in document["groups"]]
+    assert names == (["f", "m", "(missing)"] if missing == "group" else ["f", "m"])
+    assert document["n_people"] == (400 if missing == "group" else 339)
+    message = refuse("report", model_file, tmp_path / "train.csv", "--label", "y")
+    assert "--group sex is missing in 61 of 400 rows" in message

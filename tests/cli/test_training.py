@@ -253,3 +253,13 @@ def test_more_columns_than_people_are_noted(run, tmp_path):
     narrow = [*words, "--drop", ",".join(f"c{k}" for k in range(30, 2_100))]
     code, _, err = run("frontier", tmp_path / "wide.csv", *narrow)
     assert code == 0 and "more columns" not in err
+
+
+def test_a_group_that_is_held_out_altogether(refuse, run, tmp_path):
+    table = make_train()
+    table.loc[:20, "sex"] = "x"
+    table.to_csv(tmp_path / "train.csv", index=False)
+    words = ["fit", tmp_path / "train.csv", *FIT, "--no-path", "-o", tmp_path / "model.skops"]
+    message = refuse(*words, "--split-by", "sex=x")
+    assert "--group sex: no value of the rows to test on (x) occurs in those to fit on; hold out other" in message
+    assert not (tmp_path / "model.skops").exists()

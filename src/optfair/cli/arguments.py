@@ -123,7 +123,8 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--min-cell", type=int, default=10, metavar="N", help="do not show numbers about fewer people (default: 10)"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help=f"write every comparison to this table: {TABLES}")
+    description = f"write every comparison to this table, those of few people too: {TABLES}"
+    parser.add_argument("-o", "--output", metavar="OUT", help=description)
     add_pages(parser)
 
 

@@ -97,9 +97,11 @@ def read_audit_data(arguments: Namespace) -> AuditData:
         predictions = _from_scores(table, arguments, labels, score_classes)
     else:
         predictions = _from_classes(labels, table[columns[0]])
-    check_groups(table[roles.groups])
     for name in roles.weight:
         check_numeric(table[name], arguments.file, "--weight")
+    counted = table[(table[roles.weight] > 0).all(axis=1)] if roles.weight else table
+    groups = counted[roles.groups]
+    check_groups(groups.dropna() if arguments.missing in ("drop", "infer") else groups)
     options = {**dict.fromkeys(roles.labels, "--label"), **dict.fromkeys(roles.groups, "--group")}
     notes = placeholder_notes(table, options)
     return AuditData(
@@ -126,7 +128,7 @@ def check_groups(groups: pd.DataFrame) -> None:
     n_groups, n = len(groups.drop_duplicates()), len(groups)
     option = f"--group {','.join(groups.columns)}"
     if n_groups < 2:
-        raise InputError(f"{option}: there is one group; at least two are needed.")
+        raise InputError(f"{option}: there is {'one' if n_groups else 'no'} group; at least two are needed.")
     if n_groups > MAX_GROUPS or (n_groups > MANY_GROUPS and n_groups > n / 2):
         raise InputError(f"{option}: there are {n_groups} groups in {n} rows; cut a number into a few bands.")
 

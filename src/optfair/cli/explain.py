@@ -14,7 +14,7 @@ import pandas as pd
 from optfair.cli.console import WIDTH, join_name
 from optfair.cli.main import DONE
 from optfair.cli.model_tables import load_fair_model, model_input, note_unseen, read_model_table
-from optfair.cli.paths import InputError
+from optfair.cli.paths import InputError, check_distinct
 from optfair.cli.tables import CsvFormat, check_table_name, read_header, write_table
 from optfair.estimators.explanations import NO_PATH, NOT_KNOWN
 from optfair.rule.explanation import Explanation
@@ -32,8 +32,7 @@ def run(arguments: Namespace) -> int:
         raise InputError(f"--rows {arguments.rows}: must be at least 1.")
     if arguments.output:
         check_table_name(arguments.output)
-    if arguments.json and arguments.json == arguments.output:
-        raise InputError(f"{arguments.json}: is named twice; give each output a file of its own.")
+    check_distinct(arguments.output, arguments.json)
     model = load_fair_model(arguments.model, arguments.trust)
     if not hasattr(model, "rule_"):
         raise InputError(
@@ -43,10 +42,10 @@ def run(arguments: Namespace) -> int:
     csv_format = CsvFormat.from_arguments(arguments)
     header = read_header(arguments.file, csv_format)
     table, columns = read_model_table(model, arguments, header, csv_format)
+    note_unseen(model, table, columns)
     n = len(table)
     if not (arguments.output or arguments.json):
         table = table.head(arguments.rows)
-    note_unseen(model, table, columns)
     people = model_input(model, table, columns)
     explanation = model.explain(people.X, **people.arguments, keys=people.keys)
     if arguments.output:

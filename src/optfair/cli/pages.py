@@ -6,7 +6,7 @@ import hashlib
 from argparse import Namespace
 from pathlib import Path
 
-from optfair.cli.paths import PAGES, InputError
+from optfair.cli.paths import PAGES, check_distinct
 from optfair.errors import need_extra
 from optfair.reporting.facts import InputFile
 from optfair.reporting.report import Report
@@ -16,10 +16,9 @@ def check_pages(arguments: Namespace) -> None:
     """Check, before long work, that the files asked for can be made."""
     if arguments.html:
         need_extra("jinja2", "--html")
-    files = [name for option in PAGES if (name := getattr(arguments, option))]
-    repeated = next((name for name in files if [*files, arguments.output].count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{repeated}: is named twice; give each output a file of its own.")
+    key = f"{arguments.output}.key" if arguments.command == "fit" else None
+    pages = [getattr(arguments, option) for option in PAGES]
+    check_distinct(*pages, arguments.output, key, getattr(arguments, "plot", None))
 
 
 def input_files(*paths: str) -> list[InputFile]:

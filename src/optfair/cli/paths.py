@@ -69,6 +69,14 @@ def check_input(path: str) -> None:
         raise InputError(f"{path}: the file is empty.")
 
 
+def check_distinct(*outputs: str | None) -> None:
+    """Refuse two outputs that are the same file, however it is written."""
+    files = [os.path.realpath(path) for path in outputs if path]
+    repeated = next((path for path in outputs if path and files.count(os.path.realpath(path)) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{repeated}: is named twice; give each output a file of its own.")
+
+
 def check_output(path: str, *inputs: str) -> None:
     """Check that a file can be written, and is not one of the input files."""
     file = Path(path)

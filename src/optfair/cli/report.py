@@ -68,7 +68,8 @@ def _report(model: Any, arguments: Namespace) -> Report:
         names=[name for name in [*groups, *options["label"]] if name not in texts],
         csv_format=csv_format,
     )
-    columns_named = [(f"--{key}", name) for key, names in {"group": groups, **options}.items() for name in names]
+    required = options if getattr(model, "missing", "error") != "error" else {"group": groups, **options}
+    columns_named = [(f"--{key}", name) for key, names in required.items() for name in names]
     check_not_missing(extra, arguments.file, columns_named)
     for column in options["weight"]:
         check_numeric(extra[column], arguments.file, "--weight")

@@ -77,7 +77,13 @@ def check_values(
         raise InputError(
             f"{option} {name} has only {join_names(sorted(values, key=str))} in the rows to fit on; give at least two."
         )
-    unseen = sorted((set() if test is None else distinct_values(test)) - values, key=str)
+    tested = set() if test is None else distinct_values(test)
+    if test is not None and not tested & values:
+        raise InputError(
+            f"{option} {name}: no value of the rows to test on ({join_names(sorted(tested, key=str))}) occurs in those "
+            "to fit on; hold out other rows."
+        )
+    unseen = sorted(tested - values, key=str)
     if unseen and option == "--label":
         raise InputError(
             f"{option} {name}: {join_names(unseen)} occurs in the rows to test on but not in those to fit on; merge it "

@@ -16,7 +16,7 @@ from optfair.reporting.auditing import PREVIOUS
 from optfair.reporting.changes import change_facts
 from optfair.reporting.measuring import make_report
 from optfair.reporting.report import Report
-from optfair.reporting.wording import rows_text
+from optfair.reporting.wording import MIN_CELL, Mask, count_text, rows_text
 from optfair.rule.certificate import UNDECIDED
 
 ARGMAX = "decisions (argmax)"  # the rule of which no answer is drawn by lot
@@ -65,6 +65,7 @@ def report_people(
     if people.n_strangers:
         facts["left_out"] = {"their groups were not seen when the rule was fitted": people.n_strangers}
     facts["n_unknown"] = people.n_unknown
-    left_out = f", {people.n_unknown:,} more of unknown group left out" if people.n_unknown else ""
+    n_unknown = count_text(Mask(facts.get("min_cell", MIN_CELL)).headcount(people.n_unknown))
+    left_out = f", {n_unknown} more of unknown group left out" if people.n_unknown else ""
     title = f"{title}; {rows_text(len(people.label), people.n_people)} given{left_out}"
     return make_report(title, constraints, counts, before=before, after=after, **facts)

@@ -22,6 +22,7 @@ MISSING_CHOICES = ("error", "group")
 UNKNOWN = -2  # the code of a missing group beside −1, that of a group which was not seen
 LABEL_TYPES = "give classes as strings, integers or booleans"
 EVERYBODY = "overall"  # what tables call all groups together
+RESERVED = (EVERYBODY, "everybody")  # the second in reports
 
 
 def encode_groups(
@@ -238,8 +239,9 @@ def check_names(names: Sequence[Any] | pd.Index | None, size: int, argument: str
 
 
 def _check_group_names(names: Iterable[Hashable], argument: str) -> None:
-    if any(isinstance(name, str) and name == EVERYBODY for name in names):
-        raise ValueError(f"{argument}: a group is named {EVERYBODY!r}, as tables call everybody; give it another name.")
+    name = next((name for name in names if isinstance(name, str) and name in RESERVED), None)
+    if name is not None:
+        raise ValueError(f"{argument}: a group is named {name!r}, as tables call everybody; give it another name.")
 
 
 def _columns(values: Any) -> tuple[list[Any], list[Hashable]]:

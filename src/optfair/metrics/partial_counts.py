@@ -43,13 +43,15 @@ class PartialCounts:
 
     kinds : counts of the S kinds in place of groups. groups : names of the A groups, the first kinds.
     attributes : (S, L) codes of the attributes of each kind, −1 where one is missing. unknown : (m, m) people who miss
-    an attribute, by true class and answer. rows : of unknown group, where group probabilities were given, or None.
+    an attribute, by true class and answer. n_strangers : rows that fit no group, with an attribute that nobody of known
+    group has. rows : of unknown group, where group probabilities were given, or None.
     """
 
     kinds: ConfusionCounts
     groups: pd.Index
     attributes: np.ndarray
     unknown: np.ndarray
+    n_strangers: int = 0
     rows: UnknownRows | None = None
 
     @property
@@ -94,14 +96,15 @@ def count_partial_rows(
     positions = np.arange(n) if weight is None else np.flatnonzero(weight)
     if not (partial.codes[positions] >= 0).any():
         raise ValueError("sample_weight: is zero for everybody whose group is known; at least some must count.")
-    kind, attributes = _find_kinds(partial, positions)
+    kind, attributes, n_strangers = _find_kinds(partial, positions)
     w = None if weight is None else weight[positions]
     people = None if people is None else people[positions]
     true, h = rows.true[positions], rows.prediction[positions]
     names = pd.RangeIndex(len(attributes))
     kinds = replace(count_codes(kind, true, h, w, names, rows.classes, people), labelled=rows.labelled)
     unknown = kind >= len(partial.names)
-    counts = PartialCounts(kinds, partial.names, attributes, _people_by_cell(true[unknown], h[unknown], kinds))
+    cells = _people_by_cell(true[unknown], h[unknown], kinds)
+    counts = PartialCounts(kinds, partial.names, attributes, cells, n_strangers)
     if P is None:
         return counts
     P = _fitting_probabilities(P[positions[unknown]], counts.compatible[kind[unknown]], positions[unknown])
@@ -133,8 +136,8 @@ def add_unknown(counts: ConfusionCounts, unknown: Any) -> PartialCounts:
 
 
 # -- kinds ---------------------------------------------------------------------------------------------------
-def _find_kinds(partial: PartialGroups, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kind of the rows at some positions, and the attributes of each kind, (S, L)."""
+def _find_kinds(partial: PartialGroups, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the kind of the rows at some positions, the attributes of each kind, (S, L), and who fits no group."""
     A, complete = len(partial.names), partial.codes >= 0
     attributes = np.empty((A, partial.attributes.shape[1]), dtype=np.intp)
     attributes[partial.codes[complete]] = partial.attributes[complete]
@@ -143,10 +146,11 @@ def _find_kinds(partial: PartialGroups, positions: np.ndarray) -> tuple[np.ndarr
     present = np.unique(kind[~incomplete])
     patterns, codes = np.unique(partial.attributes[positions[incomplete]], axis=0, return_inverse=True)
     # Whoever fits no group that occurs says nothing about those that do: every one of them stays possible.
-    patterns[~_fitting(patterns, attributes[present]).any(axis=1)] = -1
+    is_strange = np.asarray(~_fitting(patterns, attributes[present]).any(axis=1))
+    patterns[is_strange] = -1
     patterns, merged = np.unique(patterns, axis=0, return_inverse=True)
     kind[incomplete] = A + merged.ravel()[codes.ravel()]
-    return kind, np.vstack([attributes, patterns])
+    return kind, np.vstack([attributes, patterns]), int(is_strange[codes.ravel()].sum())
 
 
 def _people_by_cell(true: np.ndarray, prediction: np.ndarray, kinds: ConfusionCounts) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -17,98 +16,10 @@ from optfair.metrics.assignments import Assignments, share_out
 from optfair.metrics.extreme_limits import extreme_limits
 from optfair.metrics.extremes import row_extremes
 from optfair.metrics.gaps import Attributes, check_labelled
+from optfair.metrics.group_bounds import BEYOND, DEPENDS, FEW, WITHIN, UnknownGroupBounds
 from optfair.metrics.group_sets import ANY, GroupSets, find_sets
 from optfair.metrics.partial_counts import PartialCounts, count_partial_rows
 from optfair.utils.checks import check_number
-
-WITHIN, BEYOND, DEPENDS, FEW = "within", "beyond", "depends", "few"
-STATES = {
-    WITHIN: "surely within",
-    BEYOND: "surely beyond",
-    DEPENDS: "dependent on the unknown groups",
-    FEW: "with too few people to tell",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class UnknownGroupBounds:
-    """What can be said of constraints while the groups of some people are unknown.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        One line per row of the constraints; see `unknown_group_bounds`.
-    unknown : pandas.DataFrame
-        given, outcome, n: people whose group is unknown by true class and answer; with several attributes, whoever
-        misses one.
-    n_people : int
-        People counted.
-    n_unknown : int
-        Those whose group is unknown.
-    refusal : float
-        By how much the odds of the groups may differ between people of known and of unknown group; inf: by anything.
-    level : float
-        Confidence of ``low`` and ``high``.
-    dropped : tuple of str
-        Names of the rows left out, because nobody is known to be in the group and class.
-
-    Examples
-    --------
-    >>> from optfair.metrics import unknown_group_bounds
-    >>> bounds = unknown_group_bounds(None, [0, 1, 1, 0, 1], sensitive_features=["A", "A", "B", "B", None])
-    >>> bounds.n_unknown, bounds.state
-    (1, 'depends')
-    """
-
-    table: pd.DataFrame = field(repr=False)
-    unknown: pd.DataFrame = field(repr=False)
-    n_people: int
-    n_unknown: int
-    refusal: float
-    level: float
-    dropped: tuple[str, ...] = ()
-
-    @property
-    def state(self) -> str:
-        """The worst state of a row: "beyond", "depends", "few", or "within" where all are."""
-        states = set(self.table["state"])
-        return next(state for state in (BEYOND, DEPENDS, FEW, WITHIN) if state in states)
-
-    @property
-    def violation(self) -> dict[str, float]:
-        """The largest gap: "value", "inferred", at "least" and at "most"; NaN where no constraint is a gap."""
-        gaps = self.table[self.table["is_gap"]]
-        if gaps.empty:
-            return dict.fromkeys(("value", "inferred", "least", "most"), np.nan)
-        sizes = {name: float(gaps[name].abs().max()) for name in ("value", "inferred")}
-        least = np.maximum(gaps["least"], -gaps["most"]).clip(lower=0).max()
-        return {**sizes, "least": float(least), "most": float(np.maximum(gaps["most"], -gaps["least"]).max())}
-
-    def __str__(self) -> str:
-        if not self.n_unknown:
-            sentences = [f"The group of all {self.n_people:,} people is known."]
-        else:
-            share = self.n_unknown / self.n_people
-            sentences = [f"The group of {self.n_unknown:,} of {self.n_people:,} people ({share:.1%}) is unknown."]
-        if np.isfinite(self.violation["value"]):
-            sentences.append(self._violation_text())
-        numbers = self.table["state"].value_counts()
-        parts = [f"{int(numbers[state])} {text}" for state, text in STATES.items() if state in numbers]
-        sentences.append(f"Of {len(self.table)} comparisons: {', '.join(parts)} (confidence {self.level:.0%}).")
-        return " ".join(sentences)
-
-    def _violation_text(self) -> str:
-        size = self.violation
-        text = f"The largest gap is {size['value']:.4f}"
-        if not self.n_unknown:
-            return f"{text}."
-        text += f" among those of known group, {size['inferred']:.4f} with the others shared out as is likely"
-        if self.refusal == 1:
-            return f"{text}."
-        odds = "whatever the unknown groups are"
-        if np.isfinite(self.refusal):
-            odds = f"if their odds differ from the likely ones by a factor of at most {self.refusal:g}"
-        return f"{text}, and between {size['least']:.4f} and {size['most']:.4f} {odds}."
 
 
 def unknown_group_bounds(
@@ -221,8 +132,9 @@ def bound_unknown(
         raise ValueError("criterion: Rows combine no rates of groups; ask for a Constraint, Ratio or MinimumRate.")
     check_labelled(counts.kinds, constraints)
     A, m = len(counts.groups), len(counts.kinds.classes)
-    if A == 1 and counts.n_unknown:
-        name = counts.groups.tolist()[0]
+    present = np.flatnonzero(counts.kinds.n_people[:A].sum(axis=1))
+    if len(present) == 1 and counts.n_unknown:
+        name = counts.groups.tolist()[present[0]]
         raise ValueError(f"sensitive_features: the only group that is known is {name!r}; at least two are needed.")
     prior = counts.kinds.tensor[:A].sum(axis=2)
     rows = compile_rows(constraints, counts.groups, counts.kinds.classes, prior / prior.sum())
@@ -230,7 +142,8 @@ def bound_unknown(
     assignments = share_out(counts, sets, float(refusal))
     table = _measure(counts, rows, sets, assignments, float(level))
     people = counts.n_people, counts.n_unknown
-    return UnknownGroupBounds(table, _unknown_table(counts), *people, float(refusal), float(level), rows.dropped)
+    odds = float(refusal), float(level)
+    return UnknownGroupBounds(table, _unknown_table(counts), *people, *odds, rows.dropped, counts.n_strangers)
 
 
 def _measure(
@@ -242,6 +155,8 @@ def _measure(
     (low, high), simultaneous = extreme_limits(extremes, (1 - level, (1 - level) / (2 * len(rows))))
     likely = assignments.likely.masses(counts.kinds.tensor)
     state = _states(rows, (least, most), (low, high), simultaneous)
+    if counts.n_strangers:
+        state = np.where(state == WITHIN, DEPENDS, state)
     value, n = _known_values(counts, rows, sets)
     return rows.table.assign(
         value=value,

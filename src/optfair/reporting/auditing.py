@@ -12,7 +12,7 @@ import numpy as np
 from optfair.constraints import AnyConstraint, as_constraints
 from optfair.constraints.criteria import labelled_criterion
 from optfair.constraints.events import outcome_positions
-from optfair.errors import OptFairWarning, brief_repr
+from optfair.errors import OptFairWarning, brief_names, brief_repr
 from optfair.inputs.labels import MISSING_CHOICES, check_weights, encode_groups, encode_partial_groups
 from optfair.metrics.counts import ConfusionCounts, count_rows, read_labelled_rows
 from optfair.metrics.partial_counts import count_partial_rows
@@ -126,14 +126,18 @@ def audit(
     with quiet_missing():
         counts = _count_rules(y, rules, sensitive_features, classes, people)
     facts = _facts(counts[PRESENT], favourable, level, min_cell, random_state)
-    group, n_missing = _group_codes(sensitive_features, len(prediction), missing)
+    weight = check_weights(sample_weight, len(prediction))
+    group, n_missing = _group_codes(sensitive_features, len(prediction), missing, weight)
     if before is not None:
-        facts |= _changes(y, rules, counts[PRESENT], group, sample_weight)
+        facts |= _changes(y, rules, counts[PRESENT], group, weight)
     if missing == "drop" and n_missing:
         facts["left_out"] = {"their groups are missing": n_missing}
     if missing == "infer" and n_missing:
-        rows = y, prediction, sensitive_features, sample_weight, counts[PRESENT].classes, group_probabilities, cluster
-        facts["unknown"] = bound_unknown(count_partial_rows(*rows), constraints, refusal=refusal, level=level)
+        rest = sensitive_features, sample_weight, counts[PRESENT].classes, group_probabilities, cluster
+        facts["bounds"] = {
+            name: bound_unknown(count_partial_rows(y, answers, *rest), constraints, refusal=refusal, level=level)
+            for name, answers in rules.items()
+        }
         facts["n_unknown"] = n_missing
     return report_counts(counts, constraints, **facts)
 
@@ -215,6 +219,8 @@ def compare(
             f"rules={brief_repr(rules)}: must be a mapping from 2 to {MOST_RULES} names to predictions or classifiers."
         )
     constraints = _constraints(y, criterion, tolerance, reference, outcomes, attributes)
+    if len({str(name) for name in rules}) < len(rules):
+        raise ValueError(f"rules: two names are the same text, in [{brief_names(list(rules))}]; tell them apart.")
     predictions = {str(name): _predictions(name, rule, X, sensitive_features) for name, rule in rules.items()}
     people = {"sample_weight": sample_weight, "missing": missing, "cluster": cluster}
     counts = _count_rules(y, predictions, sensitive_features, classes, people)
@@ -269,7 +275,13 @@ def _count_rules(
 ) -> dict[str, ConfusionCounts]:
     """Count every rule by the same classes: those named, or all that some rule or the labels have."""
     names = None if classes is None else list(classes)
-    counts = {name: count_rows(y, values, groups, classes=names, **people) for name, values in rules.items()}
+    counts = {}
+    for name, values in rules.items():
+        try:
+            counts[name] = count_rows(y, values, groups, classes=names, **people)
+        except ValueError as error:
+            argument = {PREVIOUS: "before", PRESENT: "prediction"}.get(name, f"rules, {name!r}")
+            raise ValueError(f"{argument}:".join(str(error).split("prediction:", 1))) from None
     union = sorted({label for part in counts.values() for label in part.classes.tolist()}) if names is None else names
     return {
         name: part if part.classes.tolist() == union else count_rows(y, rules[name], groups, classes=union, **people)
@@ -277,22 +289,23 @@ def _count_rules(
     }
 
 
-def _group_codes(groups: Any, n: int, missing: str) -> tuple[np.ndarray, int]:
-    """Return the group of each row, (n,) codes, negative where it is not counted, and how many these are."""
+def _group_codes(groups: Any, n: int, missing: str, weight: np.ndarray | None) -> tuple[np.ndarray, int]:
+    """Return the group of each row, (n,) codes, negative where it is missing, and how many of weight these are."""
     if missing in ("error", "group"):
         return encode_groups(groups, n, missing=missing)[0], 0
-    partial = encode_partial_groups(groups, n)
-    return partial.codes, partial.n_missing
+    codes = encode_partial_groups(groups, n).codes
+    is_missing = codes < 0 if weight is None else (codes < 0) & (weight > 0)
+    return codes, int(is_missing.sum())
 
 
 def _changes(
-    y: Any, rules: Mapping[str, Any], counts: ConfusionCounts, group: np.ndarray, sample_weight: Any
+    y: Any, rules: Mapping[str, Any], counts: ConfusionCounts, group: np.ndarray, weight: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     """Return how many people of each group, and of each true class, go from one answer to another."""
     before, after = (read_labelled_rows(y, values, counts.classes) for values in rules.values())
     label = after.true if after.labelled else None
-    answers, weight = (before.prediction, after.prediction), check_weights(sample_weight, len(group))
-    return change_facts(group, label, *answers, weight, (len(counts.groups), len(counts.classes)))
+    shape = len(counts.groups), len(counts.classes)
+    return change_facts(group, label, before.prediction, after.prediction, weight, shape)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ def change_facts(
     group, label : (n,) codes; group negative where a person is not counted, label None where classes are unknown.
     before, after : codes, (n,), or probabilities, (n, m). shape : numbers of groups and of classes.
     """
+    if weight is not None:  # whoever has no weight is not there
+        group = np.where(weight > 0, group, -1)
     facts: dict[str, Any] = {"changes": answer_changes(group, before, after, *shape)}
     if label is not None:
         cells = np.where(group < 0, -1, group * shape[1] + label)

@@ -120,7 +120,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "min_cell": facts.min_cell,
         "n_people": mask.headcount(facts.n_people),
         "n_rows": mask.headcount(facts.n_rows),
-        "left_out": {reason: int(n) for reason, n in facts.left_out.items()},
+        "left_out": {reason: mask.headcount(n) for reason, n in facts.left_out.items()},
         "fitted_on": facts.is_fitted,
         "fitting": _fitting(facts),
         "labelled": last is None or last.labelled,
@@ -231,7 +231,8 @@ def _gaps(verdicts: JudgedRows, mask: Mask) -> list[dict[str, Any]]:
         line |= {"allowed": [mask.number(row.lower), mask.number(row.upper)]}
         line |= {name: mask.number(getattr(row, name), row.n) for name in ("value", "low", "high", "least", "most")}
         if isinstance(constraint, Ratio):
-            line |= {name: mask.number(getattr(row, name), row.n) for name in ("ratio", "ratio_low", "ratio_high")}
+            names = ["ratio", *(f"ratio_{end}" for end in ("low", "high", "least", "most"))]
+            line |= {name: mask.number(getattr(row, name), row.n) for name in names}
             line["minimum"] = constraint.minimum
         lines.append(line)
     return lines

@@ -12,7 +12,7 @@ import pandas as pd
 
 from optfair.constraints.naming import name_text, optional_text
 from optfair.constraints.rows import object_frame
-from optfair.reporting.wording import Mask, percent, size_text, tolerance_text
+from optfair.reporting.wording import Mask, level_text, percent, size_text, tolerance_text
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import FEW_DISTINCT, Determinism
 from optfair.rule.promise import Promise
@@ -127,7 +127,7 @@ def promise_part(promise: Promise | None, mask: Mask) -> dict[str, Any] | None:
     basis = "fitted on, each judged by models that had not seen them"
     if promise.method == "held out":
         basis = "and holds if the rule was not fitted on them"
-    confidence = percent(promise.confidence, 0)
+    confidence = level_text(promise.confidence)
     if promise.kept:
         sentence = f"With {confidence} confidence, {subject} among new people from the same population. "
     else:

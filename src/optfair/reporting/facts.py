@@ -13,8 +13,8 @@ import pandas as pd
 from optfair.constraints import AnyConstraint
 from optfair.constraints.rows import object_frame
 from optfair.metrics.counts import ConfusionCounts
+from optfair.metrics.group_bounds import UnknownGroupBounds
 from optfair.metrics.intervals import ViolationInterval
-from optfair.metrics.unknown_groups import UnknownGroupBounds
 from optfair.reporting.verdict import JudgedRows
 from optfair.reporting.wording import MIN_CELL
 from optfair.rule.promise import Promise

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from optfair.reporting.wording import count_text, counted, percent, size_text
+from optfair.reporting.wording import count_text, counted, level_text, percent, size_text, unknown_text
 
 PAGE = "docs/findings.md"  # a paragraph per code, with an anchor of its name
 SEVERITIES = ("problem", "caution", "note")
@@ -153,7 +153,7 @@ def _about_chance(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield finding(
             "OF009",
             "The largest gap could be chance: a rule that treats all groups alike would, with these numbers of people, "
-            f"show gaps of up to {size_text(floor)} percentage points in {percent(document['level'], 0)} of cases.",
+            f"show gaps of up to {size_text(floor)} percentage points in {level_text(document['level'])} of cases.",
             noise_floor=floor,
         )
     if tolerance is not None and tolerance < floor:
@@ -202,12 +202,11 @@ def _about_people(document: Mapping[str, Any], dropped: Sequence[str]) -> Iterat
         effect = "the verdict allows for what theirs may be" if unknown["gaps"] else "nothing is measured of them"
         yield finding(
             "OF016",
-            f"The groups of {count_text(unknown['people'])} people ({percent(unknown['share'])}) are not known: rates "
-            f"by group are of the others, and {effect}.",
+            f"The groups of {unknown_text(unknown)} are not known: rates by group are of the others, and {effect}.",
             people=unknown["people"],
         )
     for reason, n in document["left_out"].items():
-        yield finding("OF018", f"{n:,} people are left out: {reason}.", people=n)
+        yield finding("OF018", f"{count_text(n)} people are left out: {reason}.", people=n)
 
 
 def _about_answers(document: Mapping[str, Any]) -> Iterator[Finding]:

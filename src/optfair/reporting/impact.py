@@ -55,7 +55,8 @@ def _rows(counts: ConfusionCounts, family: Family, event: Any, level: float, mas
     for k, group in enumerate(family.groups):
         n, value = rates.people[k], rates.value[k]
         line: dict[str, Any] = {"group": name_text(group.label, names), "people": mask.headcount(n)}
-        line |= {"selected": mask.number(value * n, n), "share": mask.number(n / total)}
+        n_selected = value * n if counts.equal_weights else np.nan  # rates of weights are no numbers of people
+        line |= {"selected": mask.number(n_selected, n), "share": mask.number(n / total, n)}
         line |= {name: mask.number(getattr(rates, name)[k], n) for name in ("value", "low", "high")}
         line |= {"is_small": bool(n < SMALL_SHARE * total), "is_reference": k == top}
         line |= dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p_value", "test", "below"))

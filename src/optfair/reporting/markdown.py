@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from optfair.reporting.text import gap_cells, gap_place
-from optfair.reporting.wording import count_text, percent, size_text
+from optfair.reporting.text import gap_cells, gap_place, shown_ends
+from optfair.reporting.wording import count_text, level_text, percent, size_text
 
 STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
 LONGEST = 20  # lines of the table of comparisons
@@ -93,7 +93,7 @@ def role_names(document: Mapping[str, Any]) -> list[str]:
 
 def sure(document: Mapping[str, Any]) -> str:
     """Return the level of the intervals."""
-    return percent(document["level"], 0) if round(document["level"], 2) == document["level"] else str(document["level"])
+    return level_text(document["level"])
 
 
 def _version(document: Mapping[str, Any]) -> str:
@@ -137,11 +137,13 @@ def _rates(document: Mapping[str, Any]) -> list[str]:
 def _comparisons(document: Mapping[str, Any]) -> list[str]:
     if not document["gaps"]:
         return []
+    ends = shown_ends(document)
     lines = [
-        [gap_place(line), line["people"], *gap_cells(line), STATES[line["state"]]]
+        [gap_place(line), line["people"], *gap_cells(line, ends), STATES[line["state"]]]
         for line in document["gaps"][:LONGEST]
     ]
-    head = ("comparison", "people", "difference", f"{sure(document)} interval, all at once", "allowed", "verdict")
+    kind = "limits, each by itself" if ends[0] == "least" else "interval, all at once"
+    head = ("comparison", "people", "difference", f"{sure(document)} {kind}", "allowed", "verdict")
     return ["## Comparisons, the furthest out first", table(head, lines)]
 
 

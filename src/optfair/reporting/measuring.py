@@ -9,21 +9,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.constraints import AnyConstraint, Constraint
-from optfair.constraints.events import group_families
+from optfair.constraints import AnyConstraint, Constraint, Ratio
+from optfair.constraints.events import criterion_events, group_families, outcome_positions
 from optfair.constraints.rows import accuracy, object_frame
 from optfair.errors import warn_empty
 from optfair.metrics.constraint_table import measure_constraints
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_rows
+from optfair.metrics.group_bounds import UnknownGroupBounds
 from optfair.metrics.intervals import simultaneous_interval
 from optfair.reporting.facts import AFTER, BEFORE, NO_CELLS, REPORT_LEVEL, Facts, RuleMetrics
 from optfair.reporting.report import Report
 from optfair.reporting.verdict import UNKNOWN, JudgedRows, judge_rows, with_unknown
+from optfair.reporting.wording import MIN_CELL, Mask
 from optfair.rule.promise import held_out_promise
 from optfair.utils.progress import stage
 
 HALF_WIDTH = 0.98  # the 95 % half-width of a rate of one half among n people is 0.98/√n
+MOST_PAIRS = 500_000  # comparisons of pairs of groups: a million would need many gigabytes
 PATH_REPLICATES = 200  # behind the intervals of a path: its points are there to be compared, not to be quoted
 
 
@@ -36,13 +39,14 @@ def make_report(
     after: str | None = None,
     level: float = REPORT_LEVEL,
     random_state: Any = 0,
+    bounds: Mapping[str, UnknownGroupBounds] | None = None,
     **facts: Any,
 ) -> Report:
     """Measure rules on people, and report on them.
 
     predictions : of each rule, by its name, counted. before, after : names of the rules whose rates are shown; the
-    first and the last by default. The one after is judged. level, random_state : of the intervals. facts : others of
-    `Facts`.
+    first and the last by default. The one after is judged. level, random_state : of the intervals. bounds : of each
+    rule by its name, where some groups are unknown. facts : others of `Facts`.
     """
     names = list(predictions)
     roles = {}
@@ -57,16 +61,16 @@ def make_report(
         for name, counts in predictions.items():
             is_judged = fitted and name == roles.get(AFTER)
             metrics = measure_rule(name, counts, constraints, level, random_state, promise, fitted=is_judged)
+            if bounds is not None and metrics.rows is not None:
+                mask = Mask(facts.get("min_cell", MIN_CELL))
+                metrics = replace(metrics, rows=with_unknown(metrics.rows, bounds[name], counts, mask))
             measured.append(metrics)
             work.advance()
     if measured:
-        place = next(k for k, metrics in enumerate(measured) if metrics.name == roles[AFTER])
-        subject = measured[place]
+        subject = next(metrics for metrics in measured if metrics.name == roles[AFTER])
         rows = subject.rows
         assert rows is not None
-        if facts.get("unknown") is not None:
-            rows = with_unknown(rows, facts["unknown"], subject.counts)
-            measured[place] = replace(subject, rows=rows)
+        facts["unknown"] = None if bounds is None else bounds[subject.name]
         warn_empty(rows.dropped)
         facts["small"] = small_cells(subject.counts, constraints, rows)
         # Of people left out because their group is unknown nothing is promised by the others.
@@ -105,12 +109,30 @@ def measure_rule(
     n_replicates: int = 1000,
 ) -> RuleMetrics:
     """Measure one rule. promise, fitted : see `judge_rows`."""
+    _check_size(constraints, counts)
     gaps = [constraint for constraint in constraints if isinstance(constraint, Constraint)]
     replicates = {"level": level, "n_replicates": n_replicates, "random_state": random_state}
     interval = simultaneous_interval(counts, gap_rows(counts, gaps), **replicates) if gaps else None
     table, _ = measure_constraints(counts, list(constraints), **replicates)
     rows = judge_rows(counts, list(constraints), table, level, promise, fitted)
     return RuleMetrics(name, counts, accuracy(counts.tensor) if counts.labelled else np.nan, interval, rows)
+
+
+def _check_size(constraints: Sequence[AnyConstraint], counts: ConfusionCounts) -> None:
+    """Refuse more comparisons of pairs than memory would hold."""
+    n = 0
+    for constraint in constraints:
+        if not isinstance(constraint, (Constraint, Ratio)) or constraint.reference != "pairwise":
+            continue
+        sizes = [len(family) for family in group_families(counts.groups, constraint.attributes)]
+        pairs = sum(size * (size - 1) for size in sizes)
+        outcomes = outcome_positions(counts.classes, constraint.outcomes)
+        n += pairs * len(criterion_events(constraint.criterion, counts.classes, outcomes)) // 2
+    if n > MOST_PAIRS:
+        raise ValueError(
+            f"reference='pairwise': {len(counts.groups)} groups make {n:,} comparisons, which are more than "
+            f"{MOST_PAIRS:,}; compare with everybody (reference='overall'), or name fewer outcomes."
+        )
 
 
 def normalise_rows(h: np.ndarray) -> np.ndarray:

@@ -92,8 +92,9 @@ def change_lines(changes: np.ndarray, counts: ConfusionCounts, mask: Mask) -> li
     lines = []
     for name, matrix in zip(groups, [*changes, changes.sum(axis=0)], strict=True):
         total = matrix.sum()
-        people = [[mask.headcount(round(cell)) for cell in row] for row in matrix.tolist()]
-        line = {"group": name, "people": mask.headcount(round(total))}
+        n = mask.headcount(round(total))  # of a hidden group no cell is shown, not even an empty one
+        people = [[n if isinstance(n, str) else mask.headcount(round(cell)) for cell in row] for row in matrix.tolist()]
+        line = {"group": name, "people": n}
         lines.append({**line, "changed": mask.number(changed_share(matrix), total), "matrix": people})
     return lines
 
@@ -116,15 +117,16 @@ def unknown_part(facts: Facts, mask: Mask) -> dict[str, Any] | None:
     """Return who has not told their group, and what each comparison could be whatever these groups are."""
     if not facts.n_unknown:
         return None
-    n, bounds = facts.n_rows + facts.n_unknown, facts.unknown
-    part: dict[str, Any] = {"people": mask.headcount(facts.n_unknown), "share": mask.number(facts.n_unknown / n, n)}
+    n_unknown, bounds = facts.n_unknown, facts.unknown
+    share = mask.number(n_unknown / (facts.n_rows + n_unknown), n_unknown)
+    part: dict[str, Any] = {"people": mask.headcount(n_unknown), "share": share}
     part |= {"refusal": None, "sentence": "", "answers": [], "gaps": []}
     if bounds is None:
         return part
     attributes = attribute_names(facts.measured[-1].counts.groups)
     by_answer = bounds.unknown.groupby("outcome", sort=False)["n"].sum()
     part["refusal"] = None if np.isinf(bounds.refusal) else float(bounds.refusal)
-    part["sentence"] = str(bounds)
+    part["sentence"] = bounds.summary(mask.least)
     part["answers"] = [{"class": name_text(name), "people": mask.headcount(k)} for name, k in by_answer.items()]
     width = (bounds.table["most"] - bounds.table["least"]).sort_values(ascending=False, kind="stable")
     for k in width.index[:MAX_UNKNOWN]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from optfair.reporting.wording import count_text, p_text, percent, points, size_text
+from optfair.reporting.wording import count_text, level_text, p_text, percent, points, size_text, unknown_text
 
 WIDTH = 110
 LINES = 8  # of a table
@@ -116,7 +116,7 @@ def price_name(line: Mapping[str, Any]) -> str:
 def _rules(document: Mapping[str, Any]) -> str:
     if not document["performance"]:
         return ""
-    level = percent(document["level"], 0)
+    level = level_text(document["level"])
     is_gap = document["tolerance"] is not None
     head = (
         ["", "right"] + (["largest gap", f"{level} interval", "at most", "by chance"] if is_gap else []) + ["verdict"]
@@ -236,7 +236,7 @@ def _losses(document: Mapping[str, Any]) -> str:
 def _gaps(document: Mapping[str, Any], n_gaps: int) -> str:
     if not document["gaps"] or not n_gaps:
         return ""
-    states, level = document["states"], percent(document["level"], 0)
+    states, level = document["states"], level_text(document["level"])
     ends = shown_ends(document)
     basis = f"limits of each by itself, {level}" if ends[0] == "least" else f"intervals hold for all at once, {level}"
     head = (
@@ -272,7 +272,7 @@ def gap_cells(line: Mapping[str, Any], ends: Sequence[str] = ("low", "high"), di
     low, high = line["allowed"]
     text = partial(points if line["kind"] == "gap" else percent, digits=digits)
     if line["kind"] == "ratio":
-        interval = "–" if line["ratio"] is None else f"{text(line['ratio_low'])} to {text(line['ratio_high'])}"
+        interval = "–" if line["ratio"] is None else " to ".join(text(line[f"ratio_{end}"]) for end in ends)
         return text(line["ratio"]), interval, f"at least {text(line['minimum'])}"
     bounds = f"{text(low)} to {text(high)}"
     if low is None or high is None:
@@ -287,7 +287,7 @@ def _unknown(document: Mapping[str, Any]) -> str:
         return ""
     fitted = " The rule and its certificate are of all of them." if document["fitted_on"] else ""
     sentence = unknown["sentence"] or (
-        f"unknown for {count_text(unknown['people'])} people ({percent(unknown['share'])}); what is measured with "
+        f"unknown for {unknown_text(unknown)}; what is measured with "
         f"labels is of the {count_text(document['n_people'])} others.{fitted}"
     )
     return _wrapped(f"Groups: {sentence}")

@@ -8,7 +8,7 @@ rows are, a single one is called within where its simultaneous interval is insid
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,18 @@ from optfair.constraints import Constraint, MinimumRate, Ratio, RowSet, compile_
 from optfair.constraints.naming import attribute_names, name_text
 from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
+from optfair.metrics.group_bounds import UnknownGroupBounds
 from optfair.metrics.influence import as_rates
-from optfair.metrics.unknown_groups import UnknownGroupBounds
-from optfair.reporting.wording import Mask, count_text, percent, points, sentence_case, size_text, tolerance_text
+from optfair.reporting.wording import (
+    Mask,
+    count_text,
+    level_text,
+    percent,
+    points,
+    sentence_case,
+    size_text,
+    tolerance_text,
+)
 from optfair.rule.promise import Promise
 
 WITHIN, BEYOND, UNKNOWN = "within", "beyond", "unknown"
@@ -62,7 +71,8 @@ class JudgedRows:
 
     rows : compiled. table : of `metrics.constraint_table`, with least and most, one-sided limits of the row alone,
     state, and of ratios the ratio. dropped : names of the rows that nobody is behind. attributes : names of those
-    that groups are made of. proviso : of the states, where some groups are unknown.
+    that groups are made of. proviso : of the states, where some groups are unknown. confidence : of a promise that
+    they rest on, or None. is_alone : whether all people are of one group, which is compared with nobody.
     """
 
     rows: RowSet
@@ -70,6 +80,8 @@ class JudgedRows:
     dropped: tuple[str, ...]
     attributes: tuple[Hashable, ...] = ()
     proviso: str = ""
+    confidence: float | None = None
+    is_alone: bool = False
 
     @cached_property
     def _states(self) -> dict[tuple[Any, ...], str]:
@@ -143,17 +155,23 @@ def judge_rows(
         inside = np.ones(len(rows), dtype=bool)
     else:
         inside = (low >= rows.lower) & (high <= rows.upper)
+    is_alone = int((counts.n_people.sum(axis=1) > 0).sum()) < 2
+    if is_alone:
+        inside &= [isinstance(rows.constraints[source], MinimumRate) for source in rows.source]
     outside = (low > rows.upper) | (high < rows.lower)
     state = np.where(outside, BEYOND, np.where(inside, WITHIN, UNKNOWN))
-    table = table.assign(least=least, most=most, state=state, **_ratios(rows, counts, low, high))
-    return JudgedRows(rows, table, compiled.dropped, tuple(attribute_names(counts.groups)))
+    ends = {"low": low, "high": high, "least": least, "most": most}
+    table = table.assign(**ends, state=state, **_ratios(rows, counts, ends))
+    confidence = promise.confidence if fitted and promise is not None else None
+    attributes = tuple(attribute_names(counts.groups))
+    return JudgedRows(rows, table, compiled.dropped, attributes, confidence=confidence, is_alone=is_alone)
 
 
-def _ratios(rows: RowSet, counts: ConfusionCounts, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
-    """Return rate of a group / rate it is compared with for the rows of a `Ratio`, with its interval; NaN for others.
+def _ratios(rows: RowSet, counts: ConfusionCounts, ends: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return rate of a group / rate it is compared with for the rows of a `Ratio`, with its limits; NaN for others.
 
-    A row is r_a − c r_b with its ends low and high; in units of r_b as measured these are c + low / r_b and so on, so
-    that the interval of the ratio is beyond c exactly where that of the row is beyond 0.
+    A row is r_a − c r_b with ends such as low and high; in units of r_b as measured these are c + low / r_b and so on,
+    so that the interval of the ratio is beyond c exactly where that of the row is beyond 0.
     """
     mass = rows.conditions @ counts.prior.ravel()
     rates = np.divide(rows.hits @ counts.tensor.ravel(), mass, out=np.zeros_like(mass), where=mass > 0)
@@ -163,10 +181,11 @@ def _ratios(rows: RowSet, counts: ConfusionCounts, low: np.ndarray, high: np.nda
         other = np.where(is_ratio, -(rows.combination.minimum(0) @ rates) / minimum, np.nan)
         other[other == 0] = np.nan
         value = (rows.combination.maximum(0) @ rates) / other
-        return {"ratio": value, "ratio_low": np.maximum(minimum + low / other, 0), "ratio_high": minimum + high / other}
+        limits = {f"ratio_{name}": np.maximum(minimum + end / other, 0) for name, end in ends.items()}
+    return {"ratio": value, **limits}
 
 
-def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds, counts: ConfusionCounts) -> JudgedRows:
+def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds, counts: ConfusionCounts, mask: Mask) -> JudgedRows:
     """Return the same rows, judged so that it holds whatever the unknown groups are.
 
     Limits are those of the worst and the best case; what depends on the unknown groups cannot be told. counts : of
@@ -176,13 +195,14 @@ def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds, counts: Confu
     state = np.where(table["state"].isin([WITHIN, BEYOND]), table["state"], UNKNOWN)
     limits = {"least": "low", "most": "high", "low": "all_low", "high": "all_high"}
     columns = {name: table[source].to_numpy() for name, source in limits.items()}
-    columns |= _ratios(verdicts.rows, counts, columns["low"], columns["high"])
-    proviso = f"whatever the groups of {bounds.n_unknown:,} people are"
+    columns |= _ratios(verdicts.rows, counts, columns)
+    people = f"{count_text(mask.headcount(bounds.n_unknown))} people"
+    proviso = f"whatever the groups of {people} are"
     if bounds.refusal == 1:
-        proviso = f"if the unknown groups of {bounds.n_unknown:,} people are as is likely"
+        proviso = f"if the unknown groups of {people} are as is likely"
     elif np.isfinite(bounds.refusal):
         factor = f"a factor of {bounds.refusal:g} of the likely ones"
-        proviso = f"if the odds of the unknown groups of {bounds.n_unknown:,} people are within {factor}"
+        proviso = f"if the odds of the unknown groups of {people} are within {factor}"
     return replace(verdicts, table=verdicts.table.assign(**columns, state=state), proviso=proviso)
 
 
@@ -195,7 +215,7 @@ def worst_row(verdicts: JudgedRows) -> int:
 def verdict_of(verdicts: JudgedRows, level: float, fitted: bool, mask: Mask) -> Verdict:
     """Return the verdict over all rows, with the sentence that says what it rests on."""
     table, K = verdicts.table, len(verdicts.table)
-    sure = f"with {percent(level, 0)} confidence"
+    sure = f"with {level_text(level)} confidence"
     gaps = [constraint for constraint in verdicts.rows.constraints if isinstance(constraint, Constraint)]
     kinds = {tolerance_text(constraint.tolerance) for constraint in gaps}
     is_one = len(kinds) == 1 and len(gaps) == len(verdicts.rows.constraints)
@@ -211,10 +231,14 @@ def verdict_of(verdicts: JudgedRows, level: float, fitted: bool, mask: Mask) -> 
         sentence = f"{sure}, {count}{unknown}; the clearest: {worst}"
         return Verdict(BEYOND, LIGHTS[BEYOND], sentence_case(sentence))
     if (table["state"] == WITHIN).all():
+        if verdicts.confidence is not None:
+            sure = f"with {level_text(verdicts.confidence)} confidence"
         most = _largest_possible(verdicts, mask) if not fitted else None
         reach = "" if most is None else f"; the largest is at most {size_text(most)} percentage points"
         basis = "by the promise made in fitting" if fitted else "if the rule was not fitted on these people"
         return Verdict(WITHIN, LIGHTS[WITHIN], sentence_case(f"{sure}, {bound}{unknown}{reach} ({basis})."))
+    if verdicts.is_alone:
+        return Verdict(UNKNOWN, LIGHTS[UNKNOWN], "All people are of one group, and there is nobody to compare with.")
     most = _largest_possible(verdicts, mask)
     reach = "" if most is None else f"; the largest may be up to {size_text(most)} percentage points"
     sentence = f"There are too few people to tell {sure} whether {bound}{reach}."

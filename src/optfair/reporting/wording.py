@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,15 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 
 
+def level_text(level: float) -> str:
+    """Return a confidence in per cent, never rounded up.
+
+    >>> level_text(0.95), level_text(0.997)
+    ('95 %', '99.7 %')
+    """
+    return f"{math.floor(level * 1e5 + 1e-6) / 1e3:g} %"
+
+
 def points(value: float | None, digits: int = 1) -> str:
     """Return a difference of shares in percentage points, with its sign.
 
@@ -99,6 +109,12 @@ def count_text(people: int | str) -> str:
     '12,345'
     """
     return people if isinstance(people, str) else f"{people:,}"
+
+
+def unknown_text(part: Mapping[str, Any]) -> str:
+    """Return how many people have not told their group; of a few not their share."""
+    share = "" if part["share"] is None else f" ({percent(part['share'])})"
+    return f"{count_text(part['people'])} people{share}"
 
 
 def rows_text(n: int, n_people: int) -> str:

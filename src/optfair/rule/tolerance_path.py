@@ -203,14 +203,17 @@ def readable_tolerances(problem: FairProblem, n: int, requests: Iterable[float] 
     """Return about n tolerances as `frontier` has them, of four digits: sentences then name them exactly.
 
     The first one is rounded up, so that the unconstrained rule is still within it. problem : see `tolerance_path`.
-    requests : tolerances that are put between them.
+    requests : tolerances that take the place of the nearest ones.
     """
     end = min(unconstrained_rule(problem).certificate.violation, 1.0)
     path = _check_tolerances(n, end)
     digits = [DIGITS - 1 - math.floor(math.log10(t)) if t > 0 else 0 for t in path]
     rounded = [round(t, k) for t, k in zip(path, digits, strict=True)]
     rounded[0] = min(math.ceil(path[0] * 10 ** digits[0]) / 10 ** digits[0], 1.0)
-    return sorted({*rounded, *(t for t in requests if t < rounded[0])}, reverse=True)
+    for request in requests:
+        if len(rounded) > 1 and request < rounded[0]:
+            rounded[1 + int(np.argmin(np.abs(np.array(rounded[1:]) - request)))] = request
+    return sorted(set(rounded), reverse=True)
 
 
 def with_tolerance(constraints: Sequence[AnyConstraint], tolerance: float) -> list[AnyConstraint]:
