@@ -42,6 +42,7 @@ def test_sentences_are_those_of_python(run, model, tmp_path):
         assert (f"Row {k + 1}: {text}" in joined(out)) == (k < 7)
     assert f"... and {N_TRAIN - 7} more people" in out and "between them nothing was computed" in joined(out)
     assert max(map(len, out.splitlines())) <= 110
+    assert "“Without constraints” is the best answer by the probabilities that the rule is made of" in joined(out)
 
 
 def test_answers_are_those_of_predict(run, model, tmp_path):
@@ -68,6 +69,34 @@ def test_answers_are_those_of_predict(run, model, tmp_path):
         if person["terms"]:
             assert line.part_1 == pytest.approx(person["terms"][0]["part"]) and line.constraint_1.startswith("the rate")
     assert document["notes"] == list(explanation.notes)
+
+
+def test_people_are_chosen_by_key_or_by_row(run, refuse, model, tmp_path):
+    table = read_codes(tmp_path / "train.csv").assign(id=np.arange(N_TRAIN) * 7, place="here")
+    table.to_csv(tmp_path / "new.csv", index=False)
+    people, out_file = tmp_path / "new.csv", tmp_path / "out.csv"
+    everybody = load_model(model).explain(table[FEATURES], keys=[str(7 * k) for k in range(N_TRAIN)])
+    words = ["--key", "id", "--only", "1001,21", "--only", "700", "-o", out_file, "--json", tmp_path / "out.json"]
+    code, out, _ = run("explain", model, people, *words)
+    assert code == 0 and "more people" not in out and out.rstrip().endswith(": 3 people")
+    for row in (3, 100, 143):  # in the order of the table, with all numbers as among everybody
+        assert f"Row {row + 1} ({7 * row}): {everybody.sentences[row]}" in joined(out)
+    assert pd.read_csv(out_file)["row"].tolist() == [4, 101, 144]
+    assert pd.read_csv(out_file)["sentences"].tolist() == [everybody.sentences[k] for k in (3, 100, 143)]
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert [(person["person"], person["key"]) for person in document["people"]] == [
+        (4, "21"),
+        (101, "700"),
+        (144, "1001"),
+    ]
+    expected = load_model(model).explain(table[FEATURES]).sentences
+    code, out, _ = run("explain", model, people, "--only", "17, 3")
+    assert code == 0 and f"Row 3: {expected[2]} Row 17: {expected[16]}" in joined(out)
+    code, out, _ = run("explain", model, people, "--key", "place,id", "--only", "here × 14")
+    assert code == 0 and out.startswith("Row 3 (here × 14): ") and "Row 4" not in out
+    message = f"--only 0: must be the number of a row, from 1 to {N_TRAIN}, or give --key."
+    assert message in refuse("explain", model, people, "--only", "0")
+    assert "--only 5: nobody in" in refuse("explain", model, people, "--key", "id", "--only", "5")
 
 
 def test_without_a_path_it_says_how_to_get_one(run, pathless):

@@ -25,6 +25,14 @@ def test_an_audit_writes_what_it_prints(run, predictions_file, tmp_path, options
     assert f"Wrote the report to {names['html']}" in out
 
 
+def test_a_tolerance_that_was_not_given_is_called_the_default(run, predictions_file, tmp_path):
+    path, words = tmp_path / "report.json", "0.01, the default: no tolerance was given"
+    for options, is_default in (([], True), (["--tolerance", "0.01"], False)):
+        run("audit", predictions_file, *AUDIT, *options, "--json", path)
+        (item,) = json.loads(path.read_text(encoding="utf-8"))["asked"]
+        assert (words in item["sentence"]) == item["default"] == is_default and item["tolerance"] == 0.01
+
+
 def test_a_fit_reports_on_the_people_held_out(run, train, tmp_path):
     pytest.importorskip("skops", reason="models are saved by skops")
     for options, held_out in ((["--test-size", "0.4"], True), ([], False)):

@@ -44,6 +44,19 @@ def test_the_report_is_that_of_python(run, model_file, people_file, tmp_path):
     assert document["title"].endswith("people.csv") and str(tmp_path) not in json.dumps(document)
 
 
+def test_the_page_says_that_nothing_was_promised_and_takes_keys(run, model_file, people_file, tmp_path):
+    output = tmp_path / "report.json"
+    documents = []
+    for words in ([], ["--key", "person"]):
+        assert run("report", model_file, people_file, "--label", "y", *words, "-o", output)[0] == 0
+        documents.append(json.loads(output.read_text(encoding="utf-8")))
+    for document in documents:
+        promises = [line["sentence"] for line in document["summary"] if line["label"] == "Promise"]
+        assert document["promise"] is None and promises[0].startswith("No promise to new people was asked for")
+        assert "the rule does not look at the group" in document["subtitle"]
+    assert not documents[1]["determinism"]["flip_together"]
+
+
 def test_parity_needs_no_labels(run, model_file, people_file, tmp_path):
     output = tmp_path / "report.md"
     code, out, _ = run("report", model_file, people_file, "-o", output)

@@ -9,7 +9,8 @@ import pytest
 
 from optfair import OptFairPost, audit, compare
 from optfair.datasets import make_fair_classification
-from optfair.reporting.summary import widest_gap
+from optfair.reporting.page import clearest_view
+from optfair.reporting.wording import points
 from tests.reporting.helpers import CLASSES, people, report_of
 from tests.threads import single_thread
 
@@ -88,8 +89,8 @@ def test_the_switch_changes_the_numbers(opened, report):
     page, events = opened(report)
     document = report.to_dict()
     (first,) = shown(page)
-    widest = widest_gap(document["rates"], "before").view  # what the page begins with
-    assert widest["question"] in first and f"{100 * widest['after']['value'][0]:.1f} %" in first
+    clearest = document["rates"][clearest_view(document["rates"], "before")]  # what the page begins with
+    assert clearest["question"] in first and f"{100 * clearest['after']['value'][0]:.1f} %" in first
     page.get_by_label("mid").first.check()  # the true class
     page.get_by_label("low").nth(1).check()  # the answer
     (second,) = shown(page)
@@ -104,7 +105,8 @@ def test_the_switch_changes_the_numbers(opened, report):
 
 def test_rates_as_differences_and_ratios(opened, report):
     page, events = opened(report)
-    view = widest_gap(report.to_dict()["rates"], "before").view["after"]
+    views = report.to_dict()["rates"]
+    view = views[clearest_view(views, "before")]["after"]
     row = page.locator("#rates .panel:not(.off) tr[data-f]").first
     page.get_by_label("difference from everybody").check()
     difference = f"{100 * (view['value'][0] - view['overall']):+.1f}".replace("-", "−")
@@ -114,6 +116,33 @@ def test_rates_as_differences_and_ratios(opened, report):
     page.get_by_role("radio", name="rate", exact=True).check()
     assert row.locator("td").last.inner_text().startswith(f"{100 * view['value'][0]:.1f} %")
     assert events == [page.url]
+
+
+def test_the_script_writes_every_number_as_the_page_does_without_it(opened):
+    """5/16 = 31.25 % and 1,268/1,498 = 84.646…: two ways of rounding, once or twice, would give other digits."""
+    sizes, hits = {"A": 1498, "B": 32, "C": 1000}, {"A": 1268, "B": 10, "C": 944}
+    group = np.repeat(list(sizes), list(sizes.values()))
+    answer = np.concatenate([np.where(np.arange(n) < hits[name], "yes", "no") for name, n in sizes.items()])
+    report = audit(None, answer, sensitive_features=group, tolerance=0.1, favourable=["yes"])
+    page, _ = opened(report)
+    still, _ = opened(report, java_script_enabled=False)
+    rows = "#rates .panel tr[data-f] td:last-child"
+    cells = [part.evaluate("cell => cell.textContent") for part in page.locator(rows).all()]
+    assert cells == [part.text_content() for part in still.locator(rows).all()]
+    assert any(text.startswith("84.6 %") for text in cells) and any(text.startswith("31.2 %") for text in cells)
+    document = report.to_dict()
+    for mode, name, text_of in (
+        ("difference from everybody", "difference", points),
+        ("ratio to the highest", "ratio", lambda value: f"{value:.2f}"),
+    ):
+        page.get_by_label(mode).check()
+        expected = [text_of(value) for view in document["rates"] for value in view["after"][name]]
+        firsts = [part.evaluate("cell => cell.firstChild.nodeValue") for part in page.locator(rows).all()]
+        assert firsts == expected
+    ratios = {row["group"]: f"{row['ratio']:.2f}" for row in document["impact"][0]["rows"]}
+    assert dict(zip("ABC", firsts[-3:], strict=True)) == ratios  # the answer "yes" is the last
+    regulator = page.locator("#impact").inner_text()
+    assert "84.6 %" in regulator and "84.7" not in page.content()
 
 
 def test_groups_of_each_attribute(opened, crossed):
@@ -252,6 +281,20 @@ def luminance(text):
 def test_it_does_not_scroll_sideways_on_a_telephone(opened, request, name):
     page, _ = opened(request.getfixturevalue(name), viewport={"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.parametrize("name", ["report", "crossed", "model_report"])
+def test_verdicts_are_seen_on_a_telephone(opened, request, name):
+    """The sign of every line of a table with verdicts stands beside its name, where no table need be moved."""
+    page, _ = opened(request.getfixturevalue(name), viewport={"width": 390, "height": 800})
+    signs = page.locator("#comparisons tbody th .s, #path tbody th .s")
+    assert signs.count() >= len(page.locator("#comparisons tbody tr").all()) > 3
+    for part in signs.all()[:20]:
+        assert part.inner_text() in ("✓", "✗", "?") or not part.is_visible()  # of a table that is folded away
+        box = part.bounding_box()
+        assert box is None or box["x"] + box["width"] <= 390
+    wide, _ = opened(request.getfixturevalue(name), viewport={"width": 1200, "height": 800})
+    assert not wide.locator("#comparisons tbody th .s").first.is_visible()  # the column of words is there
 
 
 def test_every_link_inside_the_page_leads_somewhere(opened, model_report):

@@ -137,8 +137,10 @@ def test_no_number_about_fewer_than_ten_people():
             assert (f"{100 * rate:.1f} %" in text) != hidden
             assert (points(gap) in text) != hidden
         findings = [finding for finding in report.findings if finding.code == "OF005"]
-        assert [finding.numbers["groups"] for finding in findings] == [1] * hidden
-        assert all(finding.sentence.endswith("few.") for finding in findings)
+        assert [finding.numbers["groups"] for finding in findings] == [int(hidden)]
+        assert findings[0].sentence.endswith("few." if hidden else "not shown.")
+        (empty,) = [x for x in document["quality"] if (x["group"], x["rate"], x["class"]) == ("few", "recall", "no")]
+        assert empty["people"] == "< 10"  # as of nine: that there is nobody is a number about few people
 
 
 # -- verdict ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from optfair.reporting.page import csv_text
+from optfair.reporting.downloads import csv_text
 from tests.reporting.helpers import people, report_of
 
 pytest.importorskip("jinja2", reason="the page is made with jinja2")

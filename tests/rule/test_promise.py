@@ -283,9 +283,9 @@ def test_words_say_of_whom_and_of_what():
     partly = fit(tolerance={"A": 0.1}).promise_
     assert partly.statement == "every gap of 'A' is within 0.1"
     several = fit(criterion=[Constraint("dp", 0.1), MinimumRate("recall", 0.2)], tolerance=None).promise_
-    assert several.statement == "every gap is within 0.1 and every minimum recall is within its bounds"
+    assert several.statement == "every gap is within 0.1 and every recall is at least 0.2"
     ratio = fit(criterion=Ratio("dp", 0.5), tolerance=None).promise_
-    assert ratio.statement == "every dp ratio is within its bounds" and np.isnan(ratio.bound)
+    assert ratio.statement == "every rate is at least 0.5 times that of any other group" and np.isnan(ratio.bound)
     table = several.table
     assert ((table["low"] >= table["lower"]) & (table["high"] <= table["upper"])).all()  # what is promised
 

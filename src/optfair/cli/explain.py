@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from optfair.cli.columns import split_list
 from optfair.cli.console import WIDTH, join_name
 from optfair.cli.main import DONE
 from optfair.cli.model_tables import load_fair_model, model_input, note_unseen, read_model_table
@@ -43,26 +44,42 @@ def run(arguments: Namespace) -> int:
     header = read_header(arguments.file, csv_format)
     table, columns = read_model_table(model, arguments, header, csv_format)
     note_unseen(model, table, columns)
-    n = len(table)
-    if not (arguments.output or arguments.json):
-        table = table.head(arguments.rows)
+    rows = np.arange(len(table))
+    if arguments.only:
+        rows = _chosen_rows(model_input(model, table, columns).keys, len(table), arguments)
+    n = len(rows)
+    if not (arguments.output or arguments.json or arguments.only):
+        rows = rows[: arguments.rows]
+    table = table.iloc[rows]
     people = model_input(model, table, columns)
     explanation = model.explain(people.X, **people.arguments, keys=people.keys)
     if arguments.output:
-        write_table(_person_table(explanation, table[columns.keys]), arguments.output, csv_format)
+        write_table(_person_table(explanation, table[columns.keys], rows), arguments.output, csv_format)
     if arguments.json:
-        _write_json(explanation, people.keys, arguments.json)
-    _print(explanation[: arguments.rows], people.keys, n)
+        _write_json(explanation, people.keys, rows, arguments.json)
+    _print(explanation if arguments.only else explanation[: arguments.rows], people.keys, rows, n)
     files = [path for path in (arguments.output, arguments.json) if path]
     if files:
         print(f"\nWrote {' and '.join(files)}: {n} people")
     return DONE
 
 
-def _person_table(explanation: Explanation, keys: pd.DataFrame) -> pd.DataFrame:
+def _chosen_rows(keys: Sequence[object] | None, n: int, arguments: Namespace) -> np.ndarray:
+    """Return the positions of the rows that --only names, by their keys or by their numbers, in the order of FILE."""
+    names = [str(join_name(key)) for key in keys] if keys is not None else [str(row) for row in range(1, n + 1)]
+    values = split_list(arguments.only, names)
+    unknown = next((value for value in values if value not in names), None)
+    if unknown is not None:
+        if keys is None:
+            raise InputError(f"--only {unknown}: must be the number of a row, from 1 to {n}, or give --key.")
+        raise InputError(f"--only {unknown}: nobody in {arguments.file} has this --key.")
+    return np.flatnonzero(np.isin(names, values))
+
+
+def _person_table(explanation: Explanation, keys: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     """Return one line per person: row, keys, numbers, sentences and the largest terms."""
     table = explanation.table.copy()
-    table.insert(0, "row", np.arange(1, len(table) + 1))
+    table.insert(0, "row", rows + 1)
     words, parts = np.array([*explanation.row_words(), ""], dtype=object), explanation.parts
     order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :N_TERMS]
     for rank in range(order.shape[1]):
@@ -77,19 +94,19 @@ def _person_table(explanation: Explanation, keys: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table[["row"]], keys.reset_index(drop=True), table.drop(columns="row")], axis=1)
 
 
-def _write_json(explanation: Explanation, keys: Sequence[object] | None, path: str) -> None:
+def _write_json(explanation: Explanation, keys: Sequence[object] | None, rows: np.ndarray, path: str) -> None:
     document = explanation.to_dict()
     for position, person in enumerate(document["people"]):
-        person["person"] = position + 1
+        person["person"] = int(rows[position]) + 1
         if keys is not None:
             person["key"] = keys[position]
     write_atomically(Path(path), (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
 
 
-def _print(explanation: Explanation, keys: Sequence[object] | None, n: int) -> None:
+def _print(explanation: Explanation, keys: Sequence[object] | None, rows: np.ndarray, n: int) -> None:
     """Print the sentences about the first people, and what holds for all of them."""
     for position, text in enumerate(explanation.sentences):
-        name = f"Row {position + 1}" + ("" if keys is None else f" ({join_name(keys[position])})")
+        name = f"Row {rows[position] + 1}" + ("" if keys is None else f" ({join_name(keys[position])})")
         print(textwrap.fill(f"{name}: {text}", WIDTH, subsequent_indent="  "))
     if len(explanation) < n:
         print(f"... and {n - len(explanation)} more people (--rows N shows more, -o OUT.csv writes all)")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from optfair.constraints import AnyConstraint, as_constraints
 from optfair.constraints.criteria import labelled_criterion
@@ -21,12 +22,13 @@ from optfair.reporting.changes import change_facts
 from optfair.reporting.facts import REPORT_LEVEL
 from optfair.reporting.measuring import compare_rules, make_report
 from optfair.reporting.report import Report
+from optfair.reporting.rule_words import PREVIOUS_ANSWERS
 from optfair.reporting.wording import MIN_CELL, request_text, rows_text
 from optfair.utils.checks import check_choice, check_integer
 
 MOST_RULES = 6  # side by side: more cannot be told apart in a drawing
 AUDIT_CHOICES = (*MISSING_CHOICES, "drop", "infer")  # what rows without a group can be
-PREVIOUS, PRESENT = "previous answers", "answers"  # the names of what is audited
+PREVIOUS, PRESENT = PREVIOUS_ANSWERS, "answers"  # the names of what is audited
 
 
 def audit(
@@ -81,7 +83,7 @@ def audit(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
-        Order of the classes; sorted by default.
+        Order of the classes; by default that of ordered categories, else sorted.
     missing : {"error", "group", "drop", "infer"}, default "error"
         What rows without a group are: an error; a group of their own, named "(missing)"; left out; or people of an
         unknown group: rates are of the others, and the verdict holds whatever the unknown groups are.
@@ -118,14 +120,15 @@ def audit(
     check_choice("missing", missing, AUDIT_CHOICES)
     if missing != "infer" and (refusal != np.inf or group_probabilities is not None):
         raise ValueError("refusal and group_probabilities: are for missing='infer'; leave them out.")
-    constraints = _constraints(y, criterion, tolerance, reference, outcomes, attributes)
+    constraints = requested(y, criterion, tolerance, reference, outcomes, attributes)
     rules = {PREVIOUS: before, PRESENT: prediction} if before is not None else {PRESENT: prediction}
     people = {"sample_weight": sample_weight, "missing": missing, "cluster": cluster}
     if missing in ("drop", "infer"):
         people["missing"] = "drop"
     with quiet_missing():
         counts = _count_rules(y, rules, sensitive_features, classes, people)
-    facts = _facts(counts[PRESENT], favourable, level, min_cell, random_state)
+    facts = check_facts(counts[PRESENT], favourable, level, min_cell, random_state)
+    facts["default_tolerance"] = is_default(criterion, tolerance)
     weight = check_weights(sample_weight, len(prediction))
     group, n_missing = _group_codes(sensitive_features, len(prediction), missing, weight)
     if before is not None:
@@ -187,7 +190,7 @@ def compare(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     classes : sequence of class labels, optional
-        Order of the classes; sorted by default.
+        Order of the classes; by default that of ordered categories, else sorted.
     missing : {"error", "group", "drop"}, default "error"
         What rows without a group are: an error, a group of their own, named "(missing)", or left out.
     cluster : array-like of shape (n,), optional
@@ -218,13 +221,14 @@ def compare(
         raise ValueError(
             f"rules={brief_repr(rules)}: must be a mapping from 2 to {MOST_RULES} names to predictions or classifiers."
         )
-    constraints = _constraints(y, criterion, tolerance, reference, outcomes, attributes)
+    constraints = requested(y, criterion, tolerance, reference, outcomes, attributes)
     if len({str(name) for name in rules}) < len(rules):
         raise ValueError(f"rules: two names are the same text, in [{brief_names(list(rules))}]; tell them apart.")
     predictions = {str(name): _predictions(name, rule, X, sensitive_features) for name, rule in rules.items()}
     people = {"sample_weight": sample_weight, "missing": missing, "cluster": cluster}
     counts = _count_rules(y, predictions, sensitive_features, classes, people)
-    facts = _facts(next(iter(counts.values())), None, level, min_cell, random_state)
+    facts = check_facts(next(iter(counts.values())), None, level, min_cell, random_state)
+    facts["default_tolerance"] = is_default(criterion, tolerance)
     return compare_rules(_title("Comparison", constraints, counts), constraints, counts, **facts)
 
 
@@ -239,7 +243,7 @@ def report_counts(
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
-def _constraints(y: Any, *question: Any) -> list[AnyConstraint]:
+def requested(y: Any, *question: Any) -> list[AnyConstraint]:
     """Return what is asked for; without labels, only what needs none."""
     constraints = as_constraints(*question)
     if y is None and (name := labelled_criterion(constraints)) is not None:
@@ -247,9 +251,17 @@ def _constraints(y: Any, *question: Any) -> list[AnyConstraint]:
     return constraints
 
 
-def _facts(
+def is_default(criterion: Any, tolerance: Any) -> bool:
+    """Tell whether nobody chose a tolerance: criteria were named, and none was given."""
+    names = [criterion] if isinstance(criterion, str) or not isinstance(criterion, Iterable) else list(criterion)
+    is_mapping = isinstance(criterion, Mapping)
+    return tolerance is None and not is_mapping and all(isinstance(name, str) for name in names)
+
+
+def check_facts(
     counts: ConfusionCounts, favourable: Sequence[Hashable] | None, level: float, min_cell: int, random_state: Any
 ) -> dict[str, Any]:
+    """Return the facts that the arguments of an audit say, checked."""
     check_integer("min_cell", min_cell, 1, " (10 is usual)")
     if favourable is not None:
         try:
@@ -274,7 +286,7 @@ def _count_rules(
     y: Any, rules: Mapping[str, Any], groups: Any, classes: Iterable[Hashable] | None, people: dict[str, Any]
 ) -> dict[str, ConfusionCounts]:
     """Count every rule by the same classes: those named, or all that some rule or the labels have."""
-    names = None if classes is None else list(classes)
+    names = category_order(y, *rules.values()) if classes is None else list(classes)
     counts = {}
     for name, values in rules.items():
         try:
@@ -287,6 +299,16 @@ def _count_rules(
         name: part if part.classes.tolist() == union else count_rows(y, rules[name], groups, classes=union, **people)
         for name, part in counts.items()
     }
+
+
+def category_order(*columns: Any) -> list[Hashable] | None:
+    """Return the classes that columns hold in the order of their ordered categories, None where these have none."""
+    series = [pd.Series(column) for column in columns if column is not None and np.ndim(column) == 1]
+    orders = [s.cat.categories.tolist() for s in series if isinstance(s.dtype, pd.CategoricalDtype) and s.cat.ordered]
+    if not orders or len(series) < sum(column is not None for column in columns):
+        return None
+    labels = {label for s in series for label in s.dropna().unique().tolist()}
+    return [label for label in orders[0] if label in labels] if labels <= set(orders[0]) else None
 
 
 def _group_codes(groups: Any, n: int, missing: str, weight: np.ndarray | None) -> tuple[np.ndarray, int]:

@@ -16,39 +16,48 @@ import scipy
 import sklearn
 
 import optfair
-from optfair.constraints import AnyConstraint, Constraint, Ratio
-from optfair.constraints.naming import attribute_names, name_text, optional_text
+from optfair.constraints import AnyConstraint, Constraint
+from optfair.constraints.criteria import DEFAULT_TOLERANCE
+from optfair.constraints.naming import attribute_names, name_text
 from optfair.metrics.counts import ConfusionCounts
+from optfair.reporting.comparisons import comparison_lines, headline, small_lines
 from optfair.reporting.evidence import (
     agreement,
     certificate_part,
     determinism_part,
     group_prices,
-    people_needed,
     price_lines,
     price_table,
     promise_part,
 )
 from optfair.reporting.facts import AFTER, Facts, Reportable, RuleMetrics
-from optfair.reporting.findings import Finding, finding_document, list_findings
+from optfair.reporting.findings import Finding, finding_document
 from optfair.reporting.impact import favourable_outcomes, impact_tables
+from optfair.reporting.judging import BEYOND, FEW, NEAR, UNKNOWN, WITHIN, JudgedRows
+from optfair.reporting.observations import list_findings
 from optfair.reporting.people import (
     answer_lines,
     change_lines,
+    commonest_part,
     group_lines,
     path_lines,
     performance_line,
     selection_lines,
-    small_lines,
     unknown_part,
 )
-from optfair.reporting.rates import all_families, constraint_questions, quality_table, rate_view
+from optfair.reporting.rates import all_families, constraint_questions, favourable_table, quality_table, rate_view
+from optfair.reporting.rule_words import AWARENESS_WORDS, RULE_LABELS, RULE_WORDS
 from optfair.reporting.summary import summary_lines
-from optfair.reporting.verdict import BEYOND, UNKNOWN, WITHIN, JudgedRows, Verdict, row_kind, verdict_of
-from optfair.reporting.wording import RULE_WORDS, Mask, constraint_sentence
+from optfair.reporting.verdict import Verdict, verdict_of
+from optfair.reporting.wording import (
+    Mask,
+    constraint_sentence,
+    count_text,
+    counted,
+    request_words,
+)
 
 FORMAT, VERSION = "optfair report", 1
-MAX_GAPS = 40  # comparisons in a document, the worst first: many groups in pairs have thousands
 # Rates by group in a document, and four more for the head of each question; of more questions those are left out that
 # leave the most room.
 MAX_RATES = 600
@@ -71,9 +80,14 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
     counts = {role: metrics.counts for role, metrics in by_role.items()}
     last = list(by_role.values())[-1] if by_role else None
     if last is not None and last.rows is not None:
-        document["states"] = _states(last.rows) if subject is not None else None
+        if subject is not None:
+            document["states"], document["reasons"] = _states(last.rows)
         document["rates"], document["rates_left_out"] = _views(facts, mask)
-        document["gaps"] = [] if facts.is_comparison else _gaps(last.rows, mask)
+        document["gaps"] = [] if facts.is_comparison else comparison_lines(last.rows, mask)
+        document["small"] = [] if facts.is_comparison else small_lines(last.rows, mask)
+        document["people_needed"] = None if facts.is_comparison else last.rows.people_needed()
+        document["headlines"] = _headlines(facts, mask)
+        document["commonest"] = commonest_part(last.counts, mask)
         document["answers"] = answer_lines(counts, mask)
         document["selection"] = selection_lines(counts, mask)
         document["quality"] = quality_table(counts, facts.level, mask, facts.paired) if last.counts.labelled else []
@@ -81,16 +95,17 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         favourable = favourable_outcomes(facts.constraints, facts.favourable)
         if favourable and not facts.is_comparison:
             document["impact"] = impact_tables(last.counts, favourable, facts.level, mask)
+            if last.counts.labelled or len(counts) > 1:  # else the rates say it all
+                document["favourable"] = favourable_table(counts, favourable, facts.level, mask, facts.paired)
     document["unknown"] = unknown_part(facts, mask)
     document["path"] = path_lines(facts, mask)
     multipliers = None if facts.rule is None else facts.rule.multipliers
     attributes = () if facts.rule is None else attribute_names(facts.rule.groups)
     document["prices"] = price_lines(price_table(multipliers), attributes)
     document["group_prices"] = group_prices(document["prices"])
-    document["small"] = small_lines(facts.small, () if last is None else attribute_names(last.counts.groups), mask)
-    document["people_needed"] = people_needed(facts.check or facts.promise)
     document["certificate"] = certificate_part(getattr(facts.rule, "certificate", None))
-    document["determinism"] = determinism_part(getattr(facts.rule, "determinism", None), facts.undecided, mask)
+    draws = getattr(facts.rule, "determinism", None), facts.undecided, mask
+    document["determinism"] = determinism_part(*draws, keyed=facts.keyed)
     document["training"] = None if facts.rule is None or document["certificate"] is not None else str(facts.rule)
     document["promise"], document["check"] = (promise_part(part, mask) for part in (facts.promise, facts.check))
     if facts.promise is not None and document["check"] is not None and verdict is not None:
@@ -111,6 +126,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "version": VERSION,
         "kind": kind,
         "title": facts.title,
+        "subtitle": _subtitle(facts, mask),
         "date": facts.date,
         "versions": _versions(),
         "seed": facts.seed if isinstance(facts.seed, int) else None,
@@ -122,12 +138,14 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "n_rows": mask.headcount(facts.n_rows),
         "left_out": {reason: mask.headcount(n) for reason, n in facts.left_out.items()},
         "fitted_on": facts.is_fitted,
+        "n_fitted": None if facts.n_fitted is None else mask.headcount(facts.n_fitted),
         "fitting": _fitting(facts),
         "labelled": last is None or last.labelled,
         "rules": [
-            {"role": role, "name": name, "words": RULE_WORDS.get(name, "")} for role, name in facts.roles.items()
+            {"role": role, "name": name, "label": RULE_LABELS.get(name, name), "words": RULE_WORDS.get(name, "")}
+            for role, name in facts.roles.items()
         ],
-        "asked": [_asked(constraint) for constraint in facts.constraints],
+        "asked": [_asked(constraint, facts.default_tolerance) for constraint in facts.constraints],
         "tolerance": _single_tolerance(facts.constraints),
         "families": [] if last is None else [family.name for family in all_families(last.groups)],
         "groups": [] if last is None else group_lines(last, mask),
@@ -137,16 +155,21 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "summary": [],
         "findings": [],
         "states": None,
+        "reasons": None,
         "people_needed": None,
         "performance": [],
+        "headlines": {},
+        "commonest": None,
         "rates": [],
         "rates_left_out": 0,
         "gaps": [],
+        "small": [],
         "answers": [],
         "selection": [],
         "quality": [],
         "changes": None,
         "impact": [],
+        "favourable": [],
         "unknown": None,
     }
 
@@ -163,7 +186,30 @@ def _versions() -> dict[str, str]:
     return {"optfair": optfair.__version__, "python": platform.python_version(), **versions}
 
 
-def _asked(constraint: AnyConstraint) -> dict[str, Any]:
+def _subtitle(facts: Facts, mask: Mask) -> str:
+    """Say in plain words what the page is about: what was asked for, of whom."""
+    last = facts.measured[-1].counts if facts.measured else None
+    kind = "Fair rule" if facts.rule is not None else "Audit of answers"
+    text = f"{f'{len(facts.roles)} rules side by side' if facts.is_comparison else kind}: "
+    text += request_words(facts.constraints)
+    text += "" if facts.awareness is None else f"; {AWARENESS_WORDS[facts.awareness]}"
+    if last is None:
+        return f"{text}."
+    sizes = (counted(n, noun) for n, noun in zip(last.n_people.shape, ("group", "possible answer"), strict=True))
+    text = f"{text}. {count_text(mask.headcount(facts.n_people))} people in {', '.join(sizes)}"
+    if facts.n_fitted is None or facts.is_fitted:
+        return f"{text}."
+    return f"{text}; the model was fitted on {count_text(mask.headcount(facts.n_fitted))} people."
+
+
+def _headlines(facts: Facts, mask: Mask) -> dict[str, Any]:
+    """Return by role the clearest and the largest comparison of each rule that is shown."""
+    rows = {role: metrics.rows for role, metrics in facts.shown.items() if metrics.rows is not None}
+    return {role: headline(verdicts, rows, mask) for role, verdicts in rows.items()}
+
+
+def _asked(constraint: AnyConstraint, is_default: bool) -> dict[str, Any]:
+    is_default &= getattr(constraint, "tolerance", None) == DEFAULT_TOLERANCE
     tolerance = getattr(constraint, "tolerance", None)
     if isinstance(tolerance, Mapping):
         tolerance = {name_text(group): float(bound) for group, bound in tolerance.items()}
@@ -173,7 +219,8 @@ def _asked(constraint: AnyConstraint) -> dict[str, Any]:
         "tolerance": tolerance,
         "minimum": getattr(constraint, "minimum", None),
         "reference": getattr(constraint, "reference", None),
-        "sentence": constraint_sentence(constraint),
+        "default": is_default,
+        "sentence": constraint_sentence(constraint, is_default=is_default),
     }
 
 
@@ -189,8 +236,10 @@ def _verdict(metrics: RuleMetrics, facts: Facts, mask: Mask) -> Verdict | None:
     return verdict_of(metrics.rows, facts.level, is_fitted, mask)
 
 
-def _states(rows: JudgedRows) -> dict[str, int]:
-    return {state: int((rows.table["state"] == state).sum()) for state in (WITHIN, BEYOND, UNKNOWN)}
+def _states(rows: JudgedRows) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers of rows by state, and of those that cannot be told by reason."""
+    states = {name: int((rows.table["state"] == name).sum()) for name in (WITHIN, BEYOND, UNKNOWN)}
+    return states, {name: int((rows.table["reason"] == name).sum()) for name in (FEW, NEAR)}
 
 
 def _views(facts: Facts, mask: Mask) -> tuple[list[dict[str, Any]], int]:
@@ -216,26 +265,6 @@ def _views(facts: Facts, mask: Mask) -> tuple[list[dict[str, Any]], int]:
                 view[role]["state"] = [metrics.rows.state_of(place[0], label, *place[1:]) for label in labels]
         views.append(view)
     return views, left_out
-
-
-def _gaps(verdicts: JudgedRows, mask: Mask) -> list[dict[str, Any]]:
-    """Return the comparisons, those first that are furthest outside or nearest to their bounds."""
-    table = verdicts.table.assign(source=verdicts.rows.source)
-    distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
-    lines = []
-    for row in table.assign(distance=distance).sort_values("distance", ascending=False).head(MAX_GAPS).itertuples():
-        constraint = verdicts.rows.constraints[row.source]
-        texts = {name: getattr(row, name) for name in ("criterion", "group", "against", "given", "outcome")}
-        line: dict[str, Any] = {name: optional_text(text, verdicts.attributes) for name, text in texts.items()}
-        line |= {"kind": row_kind(constraint), "people": mask.headcount(row.n), "state": row.state}
-        line |= {"allowed": [mask.number(row.lower), mask.number(row.upper)]}
-        line |= {name: mask.number(getattr(row, name), row.n) for name in ("value", "low", "high", "least", "most")}
-        if isinstance(constraint, Ratio):
-            names = ["ratio", *(f"ratio_{end}" for end in ("low", "high", "least", "most"))]
-            line |= {name: mask.number(getattr(row, name), row.n) for name in names}
-            line["minimum"] = constraint.minimum
-        lines.append(line)
-    return lines
 
 
 def _price_unit(rule: Reportable | None) -> str:

@@ -100,7 +100,7 @@ def path_drawing(
         "y_ticks": tick_labels(y_ticks, y),
         "floor": x(floor),
         "tolerance": x(tolerance),
-        "rules": [[x(rule["violation"]), y(rule["accuracy"]), rule["rule"]] for rule in marks_beside],
+        "rules": [[x(rule["violation"]), y(rule["accuracy"]), rule["label"]] for rule in marks_beside],
         "points": [
             {"x": x(p["violation"]), "y": y(p["accuracy"]), "low": x(p["lower"]), "high": x(p["upper"])} for p in points
         ],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optfair.constraints.criteria import CRITERIA
 from optfair.constraints.naming import name_text, optional_text
 from optfair.constraints.rows import object_frame
 from optfair.reporting.wording import Mask, level_text, percent, size_text, tolerance_text
@@ -80,10 +81,13 @@ def certificate_part(certificate: Certificate | None) -> dict[str, Any] | None:
     }
 
 
-def determinism_part(determinism: Determinism | None, undecided: float | None, mask: Mask) -> dict[str, Any] | None:
+def determinism_part(
+    determinism: Determinism | None, undecided: float | None, mask: Mask, *, keyed: bool = False
+) -> dict[str, Any] | None:
     """Return who gets an answer by lot, and what one answer for all alike would change.
 
-    undecided : share of the people of a report whose answer is drawn by lot, None where that is not known.
+    undecided : share of the people of a report whose answer is drawn by lot, None where that is not known. keyed :
+    whether keys of persons draw for each of them.
     """
     if determinism is None:
         return None
@@ -92,11 +96,12 @@ def determinism_part(determinism: Determinism | None, undecided: float | None, m
     sentence = (
         f"For {percent(share)} of people the fair answer is drawn by lot: once the prices of fairness are added, "
         "several answers are worth about the same, though the model may prefer one of them. "
-        f"If all got their likeliest answer instead, {_without_the_draw(determinism)}, by the model's own estimates."
+        f"By the model's own estimates, if all got their likeliest answer instead, {_without_the_draw(determinism)}."
     )
     if share == 0:
         sentence = "No answer is drawn by lot: people alike get the same one."
-    return {"sentence": sentence, "flip_together": bool(determinism.distinct < FEW_DISTINCT), **numbers}
+    is_shared = determinism.distinct < FEW_DISTINCT and not keyed
+    return {"sentence": sentence, "flip_together": bool(is_shared), **numbers}
 
 
 def _without_the_draw(determinism: Determinism) -> str:
@@ -106,9 +111,9 @@ def _without_the_draw(determinism: Determinism) -> str:
     """
     gap, gap_drawn = size_text(determinism.violation_argmax), size_text(determinism.violation_randomised)
     right, right_drawn = percent(determinism.accuracy_argmax), percent(determinism.accuracy_randomised)
-    gaps = "as now" if gap == gap_drawn else f"and not {gap_drawn}"
-    answers = "as now" if right == right_drawn else f"and not {right_drawn}"
-    return f"the largest gap would be {gap} percentage points {gaps} and {right} of answers right {answers}"
+    gaps = "as with the draw" if gap == gap_drawn else f"and not {gap_drawn}"
+    answers = "as with it" if right == right_drawn else f"and not {right_drawn}"
+    return f"the largest gap would be {gap} percentage points, {gaps}, and {right} of answers right, {answers}"
 
 
 # -- promise ---------------------------------------------------------------------------------------------------
@@ -122,8 +127,10 @@ def promise_part(promise: Promise | None, mask: Mask) -> dict[str, Any] | None:
     subject = promise.statement
     if promise.tolerance is not None:
         subject = f"{subject.removesuffix(f'{promise.tolerance:.4g}')}{tolerance_text(promise.tolerance)}"
-    size = np.maximum(promise.table["high"], -promise.table["low"]).to_numpy(dtype=float)
-    bound = mask.number(promise.bound, promise.table["people"].to_numpy()[int(np.argmax(size))])
+    gaps = promise.table[promise.table["criterion"].isin(list(CRITERIA))]
+    size = np.maximum(gaps["high"], -gaps["low"]).to_numpy(dtype=float)
+    is_shown = gaps["people"].to_numpy(dtype=float) >= mask.least
+    bound = mask.number(size[is_shown].max()) if is_shown.any() else None
     basis = "fitted on, each judged by models that had not seen them"
     if promise.method == "held out":
         basis = "and holds if the rule was not fitted on them"
@@ -131,7 +138,8 @@ def promise_part(promise: Promise | None, mask: Mask) -> dict[str, Any] | None:
     if promise.kept:
         sentence = f"With {confidence} confidence, {subject} among new people from the same population. "
     else:
-        reach = "" if bound is None else f"; the largest gap may be up to {size_text(bound)} percentage points"
+        words = "the largest gap" if is_shown.all() else f"of groups of at least {mask.least} people the largest gap"
+        reach = "" if bound is None else f"; {words} may be up to {size_text(bound)} percentage points"
         sentence = f"It cannot be said with {confidence} confidence that {subject} among new people{reach}. "
     sentence += f"This rests on {promise.n_people:,} people {basis}."
     if promise.decision in DECISION_WORDS:
@@ -161,12 +169,3 @@ def agreement(promise: Promise, verdict: str) -> str:
         "beyond": " This contradicts the promise made in fitting: these people may be of another population, or it is "
         "one of the few promises that are broken.",
     }[verdict]
-
-
-def people_needed(promise: Promise | None) -> int | None:
-    """Return how many people the row that needs most would need for a gap of half its tolerance, to two digits."""
-    if promise is None or promise.kept:
-        return None
-    people = promise.table["people_needed"].to_numpy(dtype=float)
-    people = people[np.isfinite(people)]
-    return int(float(f"{people.max():.1e}")) if len(people) else None

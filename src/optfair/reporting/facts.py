@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 
 from optfair.constraints import AnyConstraint
-from optfair.constraints.rows import object_frame
+from optfair.constraints.rows import TABLE_COLUMNS, object_frame
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.group_bounds import UnknownGroupBounds
 from optfair.metrics.intervals import ViolationInterval
-from optfair.reporting.verdict import JudgedRows
+from optfair.reporting.judging import FEW, JudgedRows
 from optfair.reporting.wording import MIN_CELL
 from optfair.rule.promise import Promise
 
 REPORT_LEVEL = 0.95  # of the intervals and promises of a report
 BEFORE, AFTER = "before", "after"  # roles of two rules; of more that are compared they are numbered
-NO_CELLS = object_frame(("group", "given", "n"), [])
+SMALL_COLUMNS = (*TABLE_COLUMNS, "n")
 
 
 class Reportable(Protocol):
@@ -50,7 +50,7 @@ class RuleMetrics:
 
     name : of the rule. counts : of its predictions. accuracy : of them, NaN without labels. interval : of the
     violation, with its noise floor; None where no gap is asked for. rows : what was asked for, measured and judged;
-    None where that was not needed.
+    None where that was not needed. floor : the noise floor of the gaps of people enough to be shown, None without any.
     """
 
     name: str
@@ -58,6 +58,7 @@ class RuleMetrics:
     accuracy: float
     interval: ViolationInterval | None
     rows: JudgedRows | None = None
+    floor: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,9 @@ class Facts:
     path : rules of other tolerances. favourable : answers that a regulator asks about. left_out : why how many rows
     were left out. undecided : share of these people whose answer is drawn by lot, None where that is not known.
     n_unknown : further people, whose group is unknown. unknown : what can be said whatever their groups are, or None.
+    awareness : "blind" or "aware", None where that is not known. n_fitted : people that the rule was fitted on, None
+    where that is not known. keyed : whether keys of persons draw for each of them. default_tolerance : whether nobody
+    chose the tolerance.
     """
 
     title: str
@@ -106,7 +110,6 @@ class Facts:
     check: Promise | None = None
     seconds: Mapping[str, float] | None = None
     n_fits: int | None = None
-    small: pd.DataFrame = field(default_factory=lambda: NO_CELLS)
     changes: np.ndarray | None = None
     paired: np.ndarray | None = None
     path: tuple[PathPoint, ...] = ()
@@ -115,6 +118,10 @@ class Facts:
     undecided: float | None = None
     n_unknown: int = 0
     unknown: UnknownGroupBounds | None = None
+    awareness: str | None = None
+    n_fitted: int | None = None
+    keyed: bool = False
+    default_tolerance: bool = False
     level: float = REPORT_LEVEL
     min_cell: int = MIN_CELL
     seed: Any = 0
@@ -141,6 +148,15 @@ class Facts:
     def judged(self) -> RuleMetrics | None:
         """The rule that the verdict is about; None for a comparison, or where nothing was measured."""
         return None if self.is_comparison else self.shown.get(AFTER)
+
+    @property
+    def small(self) -> pd.DataFrame:
+        """Criterion, group, against, given, outcome, n of the rows with too few people, the fewest first."""
+        metrics = self.judged
+        if metrics is None or metrics.rows is None:
+            return object_frame(SMALL_COLUMNS, [])
+        table = metrics.rows.table
+        return table[table["reason"] == FEW].sort_values("n", kind="stable")[list(SMALL_COLUMNS)].reset_index(drop=True)
 
     @property
     def n_rows(self) -> int:

@@ -24,8 +24,10 @@ WORDS = {
     "verdict": (
         "Surely within, surely beyond, cannot tell",
         "Surely within: the limits of every gap are within the tolerance. Surely beyond: the interval of at least one "
-        "gap, which allows for all of them at once, is outside of it. Else it cannot be told. Both are right in "
-        "at least {sure} of such samples.",
+        "gap, which allows for all of them at once, is outside of it. Else it cannot be told: for too few people, "
+        "where chance alone moves a gap by more than half of what is allowed, or because it was measured near the "
+        "limit. "
+        "“Surely” is right in at least {sure} of such samples.",
     ),
     "lot": (
         "Drawn by lot",

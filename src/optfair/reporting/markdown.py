@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from optfair.reporting.text import gap_cells, gap_place, shown_ends
-from optfair.reporting.wording import count_text, level_text, percent, size_text
+from optfair.reporting.table_words import (
+    STATES,
+    gap_cells,
+    gap_place,
+    hidden_text,
+    shown_ends,
+    small_comparisons,
+    state_words,
+)
+from optfair.reporting.wording import commonest_text, count_text, level_text, p_text, percent, sides_text, size_text
 
-STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
 LONGEST = 20  # lines of the table of comparisons
 TO_DO = "_To be completed._"
 # What no tool can write: the headings of a model card, with what the European AI Act asks for (Annex IV).
@@ -32,7 +39,12 @@ OPEN_QUESTIONS = (
 def markdown_text(document: Mapping[str, Any]) -> str:
     """Return the Markdown of a document."""
     verdict = document["verdict"]
-    parts = ["# Fairness report", escape(document["title"]), f"{document['date']}, optfair {_version(document)}"]
+    parts = [
+        "# Fairness report",
+        escape(document["subtitle"]),
+        escape(document["title"]),
+        f"{document['date']}, optfair {_version(document)}",
+    ]
     if verdict is not None:
         parts += ["## Verdict", f"**{verdict['light']}.** {escape(verdict['sentence'])}"]
     if document["summary"]:
@@ -87,6 +99,8 @@ def roles_of(document: Mapping[str, Any]) -> list[str]:
 
 def role_names(document: Mapping[str, Any]) -> list[str]:
     """Return what the rules are called in the head of a table: before and after, or their names."""
+    if len(document["rules"]) == 1:
+        return ["measured"]
     is_comparison = document["kind"] == "comparison"
     return [rule["name"] if is_comparison else rule["role"] for rule in document["rules"]]
 
@@ -105,7 +119,7 @@ def _performance(document: Mapping[str, Any]) -> list[str]:
         return []
     lines = [
         [
-            line["rule"],
+            line["label"],
             percent(line["accuracy"]),
             size_text(line["violation"]),
             f"{size_text(line['lower'])} to {size_text(line['upper'])}",
@@ -116,7 +130,8 @@ def _performance(document: Mapping[str, Any]) -> list[str]:
     ]
     interval = f"{sure(document)} interval"
     head = ("rule", "right answers", "largest gap, points", interval, "by chance alone up to", "verdict")
-    return ["## Accuracy and fairness", table(head, lines)]
+    remarks = [f"{text}." for text in (commonest_text(document["commonest"]), hidden_text(document)) if text]
+    return ["## Accuracy and fairness", table(head, lines), *map(escape, remarks)]
 
 
 def _rates(document: Mapping[str, Any]) -> list[str]:
@@ -139,7 +154,7 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
         return []
     ends = shown_ends(document)
     lines = [
-        [gap_place(line), line["people"], *gap_cells(line, ends), STATES[line["state"]]]
+        [gap_place(line), sides_text(line), *gap_cells(line, ends), state_words(line)]
         for line in document["gaps"][:LONGEST]
     ]
     kind = "limits, each by itself" if ends[0] == "least" else "interval, all at once"
@@ -151,13 +166,13 @@ def _people(document: Mapping[str, Any]) -> list[str]:
     parts = []
     roles, names = roles_of(document), role_names(document)
     words = {"accuracy": "right answers", "recall": "recognised", "wrong": "wrongly given this answer"}
-    if document["quality"]:
+    for name, head in (("favourable", "Favourable answers by group"), ("quality", "Right and wrong answers by group")):
         lines = [
-            [line["group"], line["class"] or "all", words[line["rate"]], line["people"]]
+            [line["group"], line["class"] or "all", words.get(line["rate"], line["rate"]), line["people"]]
             + [rate_text(line[role]) for role in roles]
-            for line in document["quality"]
+            for line in document[name]
         ]
-        parts += ["## Right and wrong answers by group", table(["group", "class", "rate", "people", *names], lines)]
+        parts += [f"## {head}", table(["group", "class", "rate", "people", *names], lines)] if lines else []
     if document["changes"]:
         lines = [[line["group"], line["people"], percent(line["changed"])] for line in document["changes"]]
         parts += ["## Who gets another answer than before", table(["group", "people", "share"], lines)]
@@ -166,15 +181,19 @@ def _people(document: Mapping[str, Any]) -> list[str]:
         sentence = unknown["sentence"] or f"{count_text(unknown['people'])} people."
         parts += ["## People whose group is not known", escape(sentence)]
     if document["small"]:
-        lines = [[cell["group"], cell["given"] or "all", cell["people"]] for cell in document["small"]]
-        parts += ["## Too few people to tell", table(["group", "true class", "people"], lines)]
+        lines = [
+            [cell["group"], cell["given"] or "all", cell["people"], small_comparisons(cell)]
+            for cell in document["small"]
+        ]
+        parts += ["## Too few people to tell", table(["group", "true class", "people", "comparisons"], lines)]
     return parts
 
 
 def _path(document: Mapping[str, Any]) -> list[str]:
     if document["path"] is None:
         return []
-    head = ("tolerance", "right answers", "largest gap, points", "price", "other answers than before", "by lot")
+    head = ["tolerance", "right answers", "largest gap, points", "price", "other answers than before", "by lot"]
+    head.append("within what was asked for")
     lines = [
         [
             f"{point['tolerance']:.4g}",
@@ -183,10 +202,11 @@ def _path(document: Mapping[str, Any]) -> list[str]:
             "–" if point["price"] is None else f"{point['price']:.3f}",
             percent(point["changed"]),
             percent(point["undecided"]),
+            STATES[point["verdict_asked"]],
         ]
         for point in document["path"]["points"]
     ]
-    return ["## Other tolerances", table(head, lines)]
+    return ["## Other tolerances", table(head, lines), escape(document["path"]["sentence"])]
 
 
 def _prices(document: Mapping[str, Any]) -> list[str]:
@@ -208,10 +228,10 @@ def _impact(document: Mapping[str, Any]) -> list[str]:
         for row in part["rows"]:
             interval = "–" if row["ratio_low"] is None else f"{row['ratio_low']:.2f} to {ratio_end(row)}"
             marks = [word for word, key in IMPACT_MARKS if row[key]]
-            numbers = ["–" if row[name] is None else f"{row[name]:.3g}" for name in ("ratio", "p_value")]
+            ratio, p_value = "–" if row["ratio"] is None else f"{row['ratio']:.2f}", p_text(row["p_value"]) or "–"
             selected = "–" if row["selected"] is None else count_text(round(row["selected"]))
             line = [row["group"], row["people"], selected, rate_text([row["value"], row["low"], row["high"]])]
-            lines.append([*line, numbers[0], interval, numbers[1], ", ".join(marks)])
+            lines.append([*line, ratio, interval, p_value, ", ".join(marks)])
         parts += [f"### {escape(impact_title(part))}", table(head, lines)]
     return parts
 

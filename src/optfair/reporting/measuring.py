@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from optfair.constraints import AnyConstraint, Constraint, Ratio
+from optfair.constraints import AnyConstraint, Constraint, Ratio, RowSet
 from optfair.constraints.events import criterion_events, group_families, outcome_positions
-from optfair.constraints.rows import accuracy, object_frame
+from optfair.constraints.rows import accuracy
 from optfair.errors import warn_empty
 from optfair.metrics.constraint_table import measure_constraints
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.gaps import gap_rows
 from optfair.metrics.group_bounds import UnknownGroupBounds
-from optfair.metrics.intervals import simultaneous_interval
-from optfair.reporting.facts import AFTER, BEFORE, NO_CELLS, REPORT_LEVEL, Facts, RuleMetrics
+from optfair.metrics.intervals import fair_quantile, simultaneous_interval
+from optfair.reporting.facts import AFTER, BEFORE, REPORT_LEVEL, Facts, RuleMetrics
+from optfair.reporting.judging import judge_rows, with_unknown
 from optfair.reporting.report import Report
-from optfair.reporting.verdict import UNKNOWN, JudgedRows, judge_rows, with_unknown
 from optfair.reporting.wording import MIN_CELL, Mask
 from optfair.rule.promise import held_out_promise
 from optfair.utils.progress import stage
 
-HALF_WIDTH = 0.98  # the 95 % half-width of a rate of one half among n people is 0.98/√n
 MOST_PAIRS = 500_000  # comparisons of pairs of groups: a million would need many gigabytes
 PATH_REPLICATES = 200  # behind the intervals of a path: its points are there to be compared, not to be quoted
 
@@ -56,13 +54,13 @@ def make_report(
             roles = {BEFORE: before or names[0], **roles}
     fitted = facts.get("seconds") is not None
     promise = facts.get("promise")
-    measured = []
+    measured, mask = [], Mask(facts.get("min_cell", MIN_CELL))
     with stage("measuring rules", len(predictions)) as work:
         for name, counts in predictions.items():
             is_judged = fitted and name == roles.get(AFTER)
-            metrics = measure_rule(name, counts, constraints, level, random_state, promise, fitted=is_judged)
+            question = counts, constraints, level, random_state, promise
+            metrics = measure_rule(name, *question, fitted=is_judged, min_cell=mask.least)
             if bounds is not None and metrics.rows is not None:
-                mask = Mask(facts.get("min_cell", MIN_CELL))
                 metrics = replace(metrics, rows=with_unknown(metrics.rows, bounds[name], counts, mask))
             measured.append(metrics)
             work.advance()
@@ -72,7 +70,6 @@ def make_report(
         assert rows is not None
         facts["unknown"] = None if bounds is None else bounds[subject.name]
         warn_empty(rows.dropped)
-        facts["small"] = small_cells(subject.counts, constraints, rows)
         # Of people left out because their group is unknown nothing is promised by the others.
         if not fitted and not rows.dropped and not facts.get("n_unknown"):
             facts["check"] = held_out_promise(subject.counts, constraints, level, "")
@@ -90,7 +87,10 @@ def compare_rules(
     **facts: Any,
 ) -> Report:
     """Measure several rules on the same people, none of which is the one to be judged."""
-    measured = tuple(measure_rule(name, c, constraints, level, random_state) for name, c in predictions.items())
+    options: dict[str, Any] = {"min_cell": facts.get("min_cell", MIN_CELL)}
+    measured = tuple(
+        measure_rule(name, counts, constraints, level, random_state, **options) for name, counts in predictions.items()
+    )
     assert measured[-1].rows is not None
     warn_empty(measured[-1].rows.dropped)
     roles = {f"rule {k}": metrics.name for k, metrics in enumerate(measured, 1)}
@@ -107,15 +107,31 @@ def measure_rule(
     *,
     fitted: bool = False,
     n_replicates: int = 1000,
+    min_cell: int = MIN_CELL,
 ) -> RuleMetrics:
-    """Measure one rule. promise, fitted : see `judge_rows`."""
+    """Measure one rule. promise, fitted : see `judge_rows`. min_cell : people of whom a number is shown."""
     _check_size(constraints, counts)
     gaps = [constraint for constraint in constraints if isinstance(constraint, Constraint)]
     replicates = {"level": level, "n_replicates": n_replicates, "random_state": random_state}
-    interval = simultaneous_interval(counts, gap_rows(counts, gaps), **replicates) if gaps else None
+    interval, floor = None, None
+    if gaps:
+        compared = gap_rows(counts, gaps)
+        interval = simultaneous_interval(counts, compared, **replicates)
+        visible = np.flatnonzero(interval.table["n"].to_numpy(dtype=float) >= min_cell)
+        floor = interval.noise_floor
+        if len(visible) < len(compared):  # a group that is not shown would set it
+            floor = fair_quantile(counts, row_subset(compared, visible), **replicates) if len(visible) else None
     table, _ = measure_constraints(counts, list(constraints), **replicates)
     rows = judge_rows(counts, list(constraints), table, level, promise, fitted)
-    return RuleMetrics(name, counts, accuracy(counts.tensor) if counts.labelled else np.nan, interval, rows)
+    right = accuracy(counts.tensor) if counts.labelled else np.nan
+    return RuleMetrics(name, counts, right, interval, rows, floor)
+
+
+def row_subset(rows: RowSet, positions: np.ndarray) -> RowSet:
+    """Return some of the rows."""
+    matrices = {name: getattr(rows, name)[positions] for name in ("combination", "user_rows")}
+    arrays = {name: getattr(rows, name)[positions] for name in ("lower", "upper", "source", "is_gap")}
+    return replace(rows, **matrices, **arrays, table=rows.table.iloc[positions].reset_index(drop=True))
 
 
 def _check_size(constraints: Sequence[AnyConstraint], counts: ConfusionCounts) -> None:
@@ -138,37 +154,3 @@ def _check_size(constraints: Sequence[AnyConstraint], counts: ConfusionCounts) -
 def normalise_rows(h: np.ndarray) -> np.ndarray:
     """Return probabilities whose rows sum to one exactly, as far as rounding allows."""
     return np.asarray(h / h.sum(axis=1, keepdims=True))
-
-
-def small_cells(
-    counts: ConfusionCounts, constraints: Iterable[AnyConstraint], verdicts: JudgedRows | None = None
-) -> pd.DataFrame:
-    """Return group, given, n of the cells whose rates chance moves by more than the tolerance, the smallest first.
-
-    Only groups that a tolerance is asked for. Criteria that do not condition on the true class (dp, oae) speak of whole
-    groups: given is then empty. verdicts : a cell all of whose gaps are surely within or beyond is not too small.
-    """
-    n_of: dict[tuple[Any, Any], int] = {}
-    for source, constraint in enumerate(constraints):
-        if not isinstance(constraint, Constraint):
-            continue
-        is_by_class = constraint.criterion not in ("dp", "oae")
-        given = counts.classes.tolist() if is_by_class else [None]
-        bounds = constraint.tolerance
-        for group in (group for family in group_families(counts.groups, constraint.attributes) for group in family):
-            if isinstance(bounds, Mapping) and group.label not in bounds:
-                continue
-            tolerance = bounds[group.label] if isinstance(bounds, Mapping) else bounds
-            people = counts.n_people[list(group.members)].sum(axis=0)
-            for label, n in zip(given, people if is_by_class else [people.sum()], strict=True):
-                is_small = max(tolerance, 1e-9) * np.sqrt(max(n, 1)) < HALF_WIDTH
-                if is_small and (verdicts is None or _is_open(verdicts, source, group.label, label)):
-                    n_of[group.label, label] = int(n)
-    lines = sorted(((*cell, n) for cell, n in n_of.items()), key=lambda line: line[2])
-    return object_frame(("group", "given", "n"), lines) if lines else NO_CELLS
-
-
-def _is_open(verdicts: JudgedRows, source: int, group: Any, given: Any) -> bool:
-    """Tell whether some gap of a cell cannot be told, or has nobody behind it."""
-    states = verdicts.cell_states(source, group, given)
-    return not states or UNKNOWN in states

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import gzip
 import html
-import io
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
-from urllib.parse import quote
+
+import numpy as np
 
 from optfair.errors import need_extra
+from optfair.reporting.downloads import download_files
 from optfair.reporting.drawing import path_drawing, rates_drawing
-from optfair.reporting.findings import clear_change
 from optfair.reporting.glossary import WORDS
 from optfair.reporting.markdown import (
     IMPACT_MARKS,
     OPEN_QUESTIONS,
-    STATES,
     impact_title,
     rate_of,
     ratio_end,
@@ -30,18 +25,27 @@ from optfair.reporting.markdown import (
     roles_of,
     sure,
 )
-from optfair.reporting.summary import widest_gap
-from optfair.reporting.text import gap_cells, gap_place, price_name, shown_ends
-from optfair.reporting.wording import count_text, percent, points, size_text
+from optfair.reporting.observations import clear_change
+from optfair.reporting.rule_words import NO_PROMISE, measured_words
+from optfair.reporting.summary import has_previous, headline_line
+from optfair.reporting.table_words import (
+    STATES,
+    gap_cells,
+    gap_place,
+    hidden_text,
+    price_name,
+    shown_ends,
+    small_comparisons,
+    state_words,
+)
+from optfair.reporting.wording import commonest_text, count_text, p_text, percent, points, sides_text, size_text
 
 CALLER = "Report.html"
 LONGEST = 15  # lines of a table that is cut
 MANY_GROUPS = 20  # from here on groups stand in the order of their distance from everybody, not of their names
-LARGEST_FILE = 30_000  # characters of a download in the page as they are; a page stays below 300 kB
 FRAME_HEIGHT = 720  # of the page inside a notebook, in pixels
 MOST_CELLS = 600  # of the matrices of changes: of more groups only those that changed most have one
 MOST_RADIOS = 8  # choices of a switch that are all shown; of more there is a list
-URL_CHARACTERS = '"{}[]:,.-_/()=;! '  # that stay as they are in a data: URL, which is then hardly longer than its text
 SIGNS = {"within": "✓", "beyond": "✗", "unknown": "?", None: ""}
 
 
@@ -62,18 +66,22 @@ def page_context(document: Mapping[str, Any]) -> dict[str, Any]:
         "roles": roles,
         "names": role_names(document),
         "shown": measures,
+        "lead": headline_line(document, roles[-1]) if roles else None,
+        "previous": has_previous(document),
+        "no_promise": NO_PROMISE if document["kind"] == "model" and document["promise"] is None else "",
+        "commonest": commonest_text(document["commonest"]),
+        "hidden": hidden_text(document),
         "charts": [_chart(index, document, measures) for index in range(len(document["asked"]))],
         "quality": _quality(document),
+        "favourable": _favourable(document),
         "matrices": _matrices(document),
         "gaps": document["gaps"][:LONGEST],
         "ends": shown_ends(document),
         "path": path,
         "drawing": None if path is None else path_drawing(path, measures, document["tolerance"]),
+        "obstacle": None if path is None else _path_obstacle(path),
         "start": None if path is None else _nearest(path, document["tolerance"]),
-        "files": [
-            {"id": "json", "label": "JSON", **_file("report.json", "application/json", _compact(document))},
-            {"id": "csv", "label": "CSV of the rates", **_file("rates.csv", "text/csv", csv_text(document))},
-        ],
+        "files": download_files(document, CALLER),
     }
 
 
@@ -100,8 +108,10 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "interval": _interval, "size": size_text}
-    environment.filters |= {"count": count_text}
+    environment.filters |= {"count": count_text, "p_text": p_text, "sides": sides_text}
     environment.globals |= {"states": STATES, "signs": SIGNS, "level_text": sure, "words": WORDS}
+    environment.globals |= {"state_words": state_words, "small_comparisons": small_comparisons}
+    environment.globals |= {"measured_words": measured_words}
     environment.globals |= {"gap_place": gap_place, "gap_cells": gap_cells, "price_name": price_name}
     environment.globals |= {"impact_title": impact_title, "ratio_end": ratio_end, "impact_marks": IMPACT_MARKS}
     environment.globals |= {"open_questions": OPEN_QUESTIONS, "longest": LONGEST}
@@ -123,8 +133,8 @@ def _chart(index: int, document: Mapping[str, Any], measures: list[Mapping[str, 
     views = [view for view in document["rates"] if view["asked"] == index]
     roles, request = roles_of(document), document["asked"][index]
     switches, keys = _switches(views)
-    widest = widest_gap(views, roles[0]) if roles else None
-    key = None if widest is None else next(key for view, key in zip(views, keys, strict=True) if view is widest.view)
+    clearest = clearest_view(views, roles[0]) if roles else None
+    key = None if clearest is None else keys[clearest]
     for k, switch in enumerate(switches):
         switch["start"] = 0 if key is None else int(key.split("-")[k])
     is_gap = request["kind"] == "Constraint" and request["reference"] == "overall" and request["criterion"] != "meo"
@@ -132,10 +142,32 @@ def _chart(index: int, document: Mapping[str, Any], measures: list[Mapping[str, 
     panels = []
     for k, (view, key) in enumerate(zip(views, keys, strict=True)):
         drawing = rates_drawing(view, roles, floors)
+        lines = _lines(view, roles, drawing)
+        other_forms = ",".join(cell["other_forms"] for line in lines for cell in line["cells"])
         panels.append(
-            {"id": f"v{index}-{k}", "view": view, "key": key, "lines": _lines(view, roles, drawing), **drawing}
+            {
+                "id": f"v{k}{f'-{index}' if index else ''}",
+                "view": view,
+                "key": key,
+                "lines": lines,
+                "other_forms": other_forms,
+                **drawing,
+            }
         )
     return {"asked": request, "switches": switches, "panels": panels, "several": len(panels) > 1}
+
+
+def clearest_view(views: list[Any], role: str) -> int | None:
+    """Return the question with the clearest difference from everybody by a rule, which a page begins with."""
+    best, place = -np.inf, None
+    for position, rates in enumerate(view[role] for view in views):
+        for k, state in enumerate(rates["state"]):
+            if state is None or rates["difference"][k] is None:
+                continue
+            surplus = abs(rates["difference"][k]) - (rates["high"][k] - rates["low"][k]) / 2
+            if surplus > best:
+                best, place = surplus, position
+    return place
 
 
 def _switches(views: list[Any]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -164,8 +196,8 @@ def _lines(view: Mapping[str, Any], roles: list[str], drawing: Mapping[str, Any]
             "people": view["people"][k],
             "family": view["family"][k],
             "marks": drawing["marks"][k],
-            "cells": [{"rate": rate_of(view, role, k), "state": view[role]["state"][k]} for role in roles],
-            "distance": _distance(view, roles[-1], k),
+            "cells": [_cell(view, role, k) for role in roles],
+            "distance": abs(view[roles[-1]]["difference"][k] or 0.0),
         }
         for k, group in enumerate(view["groups"])
     ]
@@ -174,9 +206,25 @@ def _lines(view: Mapping[str, Any], roles: list[str], drawing: Mapping[str, Any]
     return lines
 
 
-def _distance(view: Mapping[str, Any], role: str, k: int) -> float:
-    value, overall = view[role]["value"][k], view[role]["overall"]
-    return -1.0 if value is None or overall is None else abs(value - overall)
+def _cell(view: Mapping[str, Any], role: str, k: int) -> dict[str, Any]:
+    """Return a rate as it is shown, and for the script its difference from everybody and its ratio to the highest."""
+    difference, ratio = view[role]["difference"][k], view[role]["ratio"][k]
+    other_forms = ""
+    if difference is not None:
+        other_forms = (
+            f"{points(difference).replace('−', '-')}|{'–' if ratio is None else f'{ratio:.2f}'.removeprefix('0')}"
+        )
+    return {"rate": rate_of(view, role, k), "other_forms": other_forms, "state": view[role]["state"][k]}
+
+
+def _path_obstacle(path: Mapping[str, Any]) -> str:
+    """Say why the rules of a path cannot be drawn; nothing where they can."""
+    names = {
+        "accuracy": "the true classes of these people are not known",
+        "violation": "every group has too few people",
+    }
+    reasons = [text for name, text in names.items() if any(point[name] is None for point in path["points"])]
+    return " and ".join(reasons)
 
 
 def _nearest(path: Mapping[str, Any], tolerance: float | None) -> int:
@@ -210,53 +258,13 @@ def _quality(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return parts
 
 
-# -- downloads -----------------------------------------------------------------------------------------------
-def csv_text(document: Mapping[str, Any]) -> str:
-    """Return the rates of all groups as CSV, a line per group and question."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    roles, names = roles_of(document), role_names(document)
-    numbers = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
-    writer.writerow([_safe_cell(cell) for cell in ["rate", "true_class", "answer", "group", "people", *numbers]])
-    keys = set()
-    for view in document["rates"]:
-        for k, group in enumerate(view["groups"]):
-            key = view["given"], view["outcome"], group
-            if key in keys:  # by another constraint
-                continue
-            keys.add(key)
-            rates = [number for role in roles for number in rate_of(view, role, k)]
-            row = ["answer", view["given"], view["outcome"], group, view["people"][k], *rates]
-            writer.writerow([_safe_cell(cell) for cell in row])
-    for line in document["quality"]:
-        given = f"not {line['class']}" if line["rate"] == "wrong" else line["class"]
-        if (given, line["class"], line["group"]) in keys:
-            continue
-        rates = [number for role in roles for number in line[role]]
-        row = [line["rate"], given, line["class"], line["group"], line["people"], *rates]
-        writer.writerow([_safe_cell(cell) for cell in row])
-    return file.getvalue()
-
-
-def _safe_cell(cell: Any) -> Any:
-    """Return a text that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
-
-
-def _compact(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-
-
-def _file(name: str, kind: str, text: str) -> dict[str, Any]:
-    """Return name and data: URL of a file, packed where it is large; a browser with JavaScript unpacks it."""
-    if len(text) <= LARGEST_FILE:
-        return {"name": name, "url": _data_url(kind, text)}
-    packed = base64.b64encode(gzip.compress(text.encode("utf-8"), mtime=0)).decode("ascii")
-    return {"name": f"{name}.gz", "url": f"data:application/gzip;base64,{packed}"}
-
-
-def _data_url(kind: str, text: str) -> Any:
-    """Return a data: URL for an attribute in single quotes: every character that could end it is written as %XX."""
-    address = f"data:{kind};charset=utf-8,{quote(text, safe=URL_CHARACTERS)}"
-    assert not set(address) & set("'<>&#\n"), "quote leaves only what is safe"
-    return need_extra("jinja2.utils", CALLER).markupsafe.Markup(address)
+def _favourable(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return who gets and who is denied each favourable answer, as a table of groups by rates."""
+    parts = []
+    for name in dict.fromkeys(line["class"] for line in document["favourable"]):
+        lines = [line for line in document["favourable"] if line["class"] == name]
+        rows: dict[str, list[Any]] = {}
+        for line in lines:
+            rows.setdefault(line["group"], []).append({**line, "sign": clear_change(line)})
+        parts.append({"outcome": name, "columns": list(dict.fromkeys(line["rate"] for line in lines)), "rows": rows})
+    return parts

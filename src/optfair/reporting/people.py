@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ import pandas as pd
 from optfair.constraints.naming import attribute_names, name_text, optional_text
 from optfair.metrics.counts import ConfusionCounts
 from optfair.reporting.facts import Facts, PathPoint, RuleMetrics
+from optfair.reporting.judging import WITHIN, JudgedRows, judge_again
 from optfair.reporting.rates import EVERYBODY, all_families
-from optfair.reporting.verdict import JudgedRows, Verdict, verdict_of
-from optfair.reporting.wording import RULE_WORDS, Mask
+from optfair.reporting.rule_words import RULE_LABELS, RULE_WORDS
+from optfair.reporting.verdict import Verdict, verdict_value
+from optfair.reporting.wording import Mask, percent, points_text
 
 MAX_UNKNOWN = 15  # comparisons that depend most on unknown groups
 SAME = 1e-9  # tolerances closer than this are the same
@@ -29,30 +31,40 @@ def group_lines(counts: ConfusionCounts, mask: Mask) -> list[dict[str, Any]]:
 
 
 def performance_line(metrics: RuleMetrics, verdict: Verdict | None, mask: Mask) -> dict[str, Any]:
-    """Return accuracy and violation of a rule; numbers that rest on a few people are left out."""
-    line: dict[str, Any] = {"rule": metrics.name, "words": RULE_WORDS.get(metrics.name, "")}
+    """Return accuracy and violation of a rule, over the gaps of people enough to be shown; hidden counts the others."""
+    line: dict[str, Any] = {"rule": metrics.name, "label": RULE_LABELS.get(metrics.name, metrics.name)}
+    line |= {"words": RULE_WORDS.get(metrics.name, "")}
     line |= {"accuracy": mask.number(metrics.accuracy, metrics.counts.n_people.sum())}
     line |= dict.fromkeys(("violation", "lower", "upper", "bound", "noise_floor"))
-    line["verdict"] = None if verdict is None else verdict.value
-    if metrics.interval is not None:
-        table = metrics.interval.table.assign(violation=metrics.interval.table["value"].abs())
-        for column in ("violation", "lower", "upper", "bound"):
-            row = table.iloc[int(np.argmax(table[column].to_numpy()))]
-            line[column] = mask.number(row[column], row["n"])
-        if metrics.rows is not None and metrics.rows.proviso:
-            line |= _limits(metrics.rows, mask)
-        line["noise_floor"] = mask.number(metrics.interval.noise_floor)
+    line |= {"hidden": 0, "verdict": None if verdict is None else verdict.value}
+    if metrics.interval is None:
+        return line
+    table = metrics.interval.table
+    table = table.assign(violation=table["value"].abs())[["violation", "lower", "upper", "bound", "n"]]
+    line |= _largest(table, mask)
+    if metrics.rows is not None and metrics.rows.proviso:
+        line |= _largest(_limits(metrics.rows), mask)
+    line |= {"hidden": int((table["n"] < mask.least).sum()), "noise_floor": mask.number(metrics.floor)}
     return line
 
 
-def _limits(rows: JudgedRows, mask: Mask) -> dict[str, float | None]:
-    """Return the limits of the largest gap where some groups are unknown."""
+def _largest(table: pd.DataFrame, mask: Mask) -> dict[str, float | None]:
+    """Return the largest of every column but n, over the rows of people enough to be shown."""
+    visible = table[table["n"] >= mask.least].drop(columns="n")
+    return {name: mask.number(column.max()) for name, column in visible.items()}
+
+
+def _limits(rows: JudgedRows) -> pd.DataFrame:
+    """Return the limits of the size of each gap where some groups are unknown, and its people."""
     table = rows.table[rows.rows.is_gap]
-    people, sizes = table["n"].to_numpy(), {}
-    sizes["lower"] = np.maximum(table["low"], -table["high"]).clip(lower=0)
-    sizes["upper"] = np.maximum(table["high"], -table["low"])
-    sizes["bound"] = np.maximum(table["most"], -table["least"])
-    return {name: mask.number(size.max(), people[int(np.argmax(size))]) for name, size in sizes.items()}
+    return pd.DataFrame(
+        {
+            "lower": np.maximum(table["low"], -table["high"]).clip(lower=0),
+            "upper": np.maximum(table["high"], -table["low"]),
+            "bound": np.maximum(table["most"], -table["least"]),
+            "n": table["n"],
+        }
+    )
 
 
 def answer_lines(rules: Mapping[str, ConfusionCounts], mask: Mask) -> list[dict[str, Any]]:
@@ -105,14 +117,6 @@ def changed_share(matrix: np.ndarray) -> float:
     return (total - float(np.trace(matrix))) / total if total > 0 else float("nan")
 
 
-def small_lines(table: pd.DataFrame, attributes: Sequence[Hashable], mask: Mask) -> list[dict[str, Any]]:
-    """Return the cells that are too small for the tolerance."""
-    return [
-        {"group": name_text(row.group, attributes), "given": optional_text(row.given), "people": mask.headcount(row.n)}
-        for row in table.itertuples()
-    ]
-
-
 def unknown_part(facts: Facts, mask: Mask) -> dict[str, Any] | None:
     """Return who has not told their group, and what each comparison could be whatever these groups are."""
     if not facts.n_unknown:
@@ -139,6 +143,17 @@ def unknown_part(facts: Facts, mask: Mask) -> dict[str, Any] | None:
     return part
 
 
+def commonest_part(counts: ConfusionCounts, mask: Mask) -> dict[str, Any] | None:
+    """Return the class of most people, and their share: that of right answers if everybody got it."""
+    if not counts.labelled:
+        return None
+    shares = counts.prior.sum(axis=0)
+    j = int(np.argmax(shares))
+    share = mask.number(shares[j], counts.n_people.sum())
+    return None if share is None else {"class": name_text(counts.classes.tolist()[j]), "share": share}
+
+
+# -- other tolerances ------------------------------------------------------------------------------------------
 def path_lines(facts: Facts, mask: Mask) -> dict[str, Any] | None:
     """Return the path of tolerances, the loosest first, with what each of its rules does to these people."""
     if not facts.path:
@@ -149,15 +164,18 @@ def path_lines(facts: Facts, mask: Mask) -> dict[str, Any] | None:
     near = [
         k for k, t in enumerate(tolerances) for bound in bounds if isinstance(bound, float) and abs(t - bound) < SAME
     ]
-    return {"points": points, "chosen": near[0] if near else None, "promised": facts.promise is not None}
+    path = {"points": points, "chosen": near[0] if near else None, "promised": facts.promise is not None}
+    return {**path, "sentence": _path_sentence(points, facts)}
 
 
 def _point(point: PathPoint, facts: Facts, mask: Mask) -> dict[str, Any]:
     metrics, n = point.metrics, point.metrics.counts.n_people.sum()
-    is_judged = metrics.rows is not None and not facts.is_fitted  # those fitted on would flatter every rule
-    verdict = verdict_of(metrics.rows, facts.level, False, mask) if is_judged and metrics.rows is not None else None
-    line = {"tolerance": round(point.tolerance, 6), **performance_line(metrics, verdict, mask)}
-    del line["rule"], line["words"]
+    line = {"tolerance": round(point.tolerance, 6), **performance_line(metrics, None, mask), "verdict_asked": None}
+    if metrics.rows is not None and not facts.is_fitted:  # those fitted on would flatter every rule
+        line["verdict"] = verdict_value(metrics.rows)
+        line["verdict_asked"] = verdict_value(judge_again(metrics.rows, facts.constraints))
+    for name in ("rule", "label", "words"):
+        del line[name]
     line |= {"price": mask.number(point.price), "undecided": mask.number(point.undecided, n)}
     line["answers"] = [mask.number(share, n) for share in metrics.counts.tensor.sum(axis=(0, 1))]
     line["changed"], line["changed_by_group"] = None, None
@@ -166,3 +184,19 @@ def _point(point: PathPoint, facts: Facts, mask: Mask) -> dict[str, Any]:
         line["changed"] = mask.number(changed_share(point.changes.sum(axis=0)), n)
         line["changed_by_group"] = mask.numbers([changed_share(matrix) for matrix in point.changes], people)
     return line
+
+
+def _path_sentence(points: Sequence[Mapping[str, Any]], facts: Facts) -> str:
+    """Say which of these rules is the most accurate that is surely within what was asked for, on these people."""
+    if facts.is_fitted:
+        return ""
+    within = [point for point in points if point["verdict_asked"] == WITHIN]
+    if not within:
+        return "None of these rules is surely within what was asked for, as far as these people can tell."
+    best = max(within, key=lambda point: (point["accuracy"] or 0.0, point["tolerance"]))
+    right = "" if best["accuracy"] is None else f": {percent(best['accuracy'])} of its answers are right"
+    size = points_text(f"{100 * best['tolerance']:.3g}")
+    return (
+        f"The most accurate of these rules that is surely within what was asked for has a tolerance of {size}{right}. "
+        "It would be chosen by these people, whom it may suit by luck: test it on others before it is used."
+    )

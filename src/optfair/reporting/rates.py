@@ -31,6 +31,9 @@ class Family(NamedTuple):
     groups: list[GroupSet]
 
 
+NamedEvent = tuple[str, str | None, Event]  # what a rate is, of which class
+
+
 class Question(NamedTuple):
     """One rate that a constraint speaks of: P(hit | given)."""
 
@@ -117,13 +120,26 @@ def rate_view(question: Question, rules: Mapping[str, ConfusionCounts], level: f
         rates = rate_values(rule, [*groups, population], question.event, level)
         people = rates.people[:-1]
         view["people"] = [mask.headcount(n) for n in people]
-        numbers = {name: mask.numbers(getattr(rates, name)[:-1], people) for name in ("value", "low", "high")}
+        values = {name: getattr(rates, name)[:-1] for name in ("value", "low", "high")}
+        values["difference"] = rates.value[:-1] - rates.value[-1]
+        values["ratio"] = _ratio_to_highest(values["value"], people, np.array(view["family"]), mask)
+        numbers = {name: mask.numbers(numbers, people) for name, numbers in values.items()}
         view[role] = {**numbers, "overall": mask.number(rates.value[-1], rates.people[-1]), "bands": []}
         for k, family in enumerate(families):
             rows = np.flatnonzero(np.array(view["family"]) == k)
             is_judged = family.groups[0].label in labels
             view[role]["bands"].append(allowed_band(question.constraint, rates, rows, mask) if is_judged else None)
     return view
+
+
+def _ratio_to_highest(value: np.ndarray, people: np.ndarray, family: np.ndarray, mask: Mask) -> np.ndarray:
+    """Return each rate over the highest of its family, of groups that are shown; NaN where that is 0."""
+    visible, ratio = np.where(people >= mask.least, value, np.nan), np.full(len(value), np.nan)
+    for k in np.unique(family):
+        top = np.nanmax(visible[family == k], initial=0.0)
+        if top > 0:
+            ratio[family == k] = value[family == k] / top
+    return ratio
 
 
 def allowed_band(
@@ -157,25 +173,65 @@ def quality_table(
     """Return the right and wrong answers of each group and of everybody, by each rule of {role: counts}.
 
     accuracy P(Ŷ=Y | a), recall P(Ŷ=j | a, Y=j), and "wrong", P(Ŷ=j | a, Y≠j), of each class j. paired : see
-    `paired_change`; then each line has the change, with intervals that hold for all lines at once.
+    `rate_lines`.
     """
-    counts = next(iter(rules.values()))
-    classes = tuple(range(len(counts.classes)))
-    groups = [GroupSet(label, (a,)) for a, label in enumerate(counts.groups.tolist())]
-    groups.append(GroupSet(EVERYBODY, tuple(range(len(groups)))))
-    events: list[tuple[str, str | None, Event]] = [("accuracy", None, Event(classes, tuple((i, i) for i in classes)))]
-    for j, name in enumerate(counts.classes.tolist()):
+    names = next(iter(rules.values())).classes.tolist()
+    classes = tuple(range(len(names)))
+    events: list[NamedEvent] = [("accuracy", None, Event(classes, tuple((i, i) for i in classes)))]
+    for j, name in enumerate(names):
         rest = tuple(i for i in classes if i != j)
         events.append(("recall", name_text(name), Event((j,), ((j, j),))))
         if rest:
             events.append(("wrong", name_text(name), Event(rest, tuple((i, j) for i in rest))))
+    return rate_lines(rules, events, level, mask, paired)
+
+
+def favourable_table(
+    rules: Mapping[str, ConfusionCounts],
+    outcomes: Sequence[Hashable],
+    level: float,
+    mask: Mask,
+    paired: np.ndarray | None = None,
+) -> list[dict[str, Any]]:
+    """Return who gets each favourable answer j, and who is denied it: of those whose true class it is, and of others.
+
+    given P(Ŷ=j | a), "denied wrongly" P(Ŷ≠j | a, Y=j), "denied rightly" P(Ŷ≠j | a, Y≠j). paired : see `rate_lines`.
+    """
+    counts = next(iter(rules.values()))
+    classes, events = tuple(range(len(counts.classes))), list[NamedEvent]()
+    for j in outcome_positions(counts.classes, outcomes):
+        name, rest = name_text(counts.classes.tolist()[j]), tuple(i for i in classes if i != j)
+        events.append(("given", name, Event(classes, tuple((i, j) for i in classes))))
+        if counts.labelled and rest:
+            events.append(("denied wrongly", name, Event((j,), tuple((j, k) for k in rest))))
+            events.append(("denied rightly", name, Event(rest, tuple((i, k) for i in rest for k in rest))))
+    return rate_lines(rules, events, level, mask, paired)
+
+
+def rate_lines(
+    rules: Mapping[str, ConfusionCounts],
+    events: Sequence[NamedEvent],
+    level: float,
+    mask: Mask,
+    paired: np.ndarray | None,
+) -> list[dict[str, Any]]:
+    """Return a line per event and group, and of everybody: people, and rate with interval by each rule.
+
+    paired : see `paired_change`; then each line has the change, with intervals that hold for all lines at once.
+    """
+    counts = next(iter(rules.values()))
+    groups = [GroupSet(label, (a,)) for a, label in enumerate(counts.groups.tolist())]
+    groups.append(GroupSet(EVERYBODY, tuple(range(len(groups)))))
     names, lines = attribute_names(counts.groups), []
     sure = 1 - (1 - level) / (len(events) * len(groups))
     for rate, label, event in events:
         rates = {role: rate_values(rule, groups, event, level) for role, rule in rules.items()}
         for k, group in enumerate(groups):
             people = next(iter(rates.values())).people[k]
-            line: dict[str, Any] = {"group": name_text(group.label, names), "people": mask.headcount(people)}
+            headcount = (
+                mask.headcount(people) if people > 0 else f"< {mask.least}"
+            )  # that there is none is a number too
+            line: dict[str, Any] = {"group": name_text(group.label, names), "people": headcount}
             line |= {"rate": rate, "class": label}
             for role, values in rates.items():
                 line[role] = [mask.number(x[k], people) for x in (values.value, values.low, values.high)]

@@ -72,7 +72,7 @@ class Report:
 
     @property
     def constraints(self) -> pd.DataFrame | None:
-        """One line per row asked for, by the rule that is judged: value, bounds, people, intervals and state."""
+        """One line per row asked for, by the rule that is judged: value, bounds, people, intervals, state, reason."""
         subject = self.facts.judged
         return None if subject is None or subject.rows is None else subject.rows.table
 
@@ -83,7 +83,7 @@ class Report:
 
     @property
     def small(self) -> pd.DataFrame:
-        """Cells of which it cannot be told, because chance moves their rates by more than the tolerance."""
+        """Comparisons that cannot be told because of too few people, the fewest first; n is of the smaller side."""
         return self.facts.small
 
     @property

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from optfair.reporting.wording import count_text, level_text, p_text, percent, points, size_text, unknown_text
+from optfair.reporting.table_words import (
+    REASON_WORDS,
+    gap_cells,
+    gap_place,
+    hidden_text,
+    price_name,
+    shown_ends,
+    small_place,
+)
+from optfair.reporting.wording import (
+    commonest_text,
+    count_text,
+    level_text,
+    p_text,
+    percent,
+    points,
+    sides_text,
+    size_text,
+    unknown_text,
+)
 
 WIDTH = 110
 LINES = 8  # of a table
@@ -106,12 +124,6 @@ def _prices(document: Mapping[str, Any]) -> str:
     return "\n".join([f"Prices ({document['units']['price']})", *columns(cells), *rest])
 
 
-def price_name(line: Mapping[str, Any]) -> str:
-    """Name what a price is of: a criterion and a group, or both groups of a pair."""
-    parts = [line["criterion"], *([] if line["group"] is None else [line["group"]])]
-    return ", ".join(parts) + ("" if line["against"] is None else f" and {line['against']}")
-
-
 # -- what was measured -----------------------------------------------------------------------------------------
 def _rules(document: Mapping[str, Any]) -> str:
     if not document["performance"]:
@@ -140,7 +152,8 @@ def _rules(document: Mapping[str, Any]) -> str:
         if is_gap
         else f"{source}, {count_text(document['n_people'])} people"
     )
-    return "\n".join([_wrapped(note), *columns(lines)])
+    remarks = [f"{text}." for text in (commonest_text(document["commonest"], DIGITS), hidden_text(document)) if text]
+    return "\n".join([_wrapped(note), *columns(lines), *map(_wrapped, remarks)])
 
 
 def _impact(document: Mapping[str, Any]) -> str:
@@ -230,7 +243,7 @@ def _losses(document: Mapping[str, Any]) -> str:
         cells.append(
             (line["group"], people, percent(before, DIGITS), percent(after, DIGITS), points(after - before, DIGITS))
         )
-    return "\n".join(["Right answers by group, the largest losses first", *columns(cells)])
+    return "\n".join(["Right answers by group, the largest falls first", *columns(cells)])
 
 
 def _gaps(document: Mapping[str, Any], n_gaps: int) -> str:
@@ -245,40 +258,13 @@ def _gaps(document: Mapping[str, Any], n_gaps: int) -> str:
     )
     lines: list[Sequence[str]] = [("", "people", "measured", "interval", "allowed", "verdict")]
     for line in document["gaps"][:n_gaps]:
-        lines.append(
-            [gap_place(line), count_text(line["people"]), *gap_cells(line, ends, DIGITS), STATE_WORDS[line["state"]]]
-        )
+        lines.append([gap_place(line), sides_text(line), *gap_cells(line, ends, DIGITS), _state(line)])
     return "\n".join([_wrapped(head), *columns(lines)])
 
 
-def gap_place(line: Mapping[str, Any]) -> str:
-    """Say what a comparison is about, in a line of a table; a pair is named by both of its groups."""
-    against = "" if line["against"] in (None, "overall") else f" against {line['against']}"
-    parts = [] if line["group"] is None else [f"{line['group']}{against}"]
-    parts += [] if line["given"] is None else [f"true class “{line['given']}”"]
-    parts += [] if line["outcome"] is None else [f"answer “{line['outcome']}”"]
-    parts += ["everybody's rate"] if line["kind"] == "rate" and line["group"] == "overall" else []
-    return ", ".join(parts) if parts else str(line["criterion"])
-
-
-def shown_ends(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Return which limits decide: where all comparisons are within, those of each by itself, else of all at once."""
-    is_within = document["verdict"] is not None and document["verdict"]["value"] == "within"
-    return ("least", "most") if is_within else ("low", "high")
-
-
-def gap_cells(line: Mapping[str, Any], ends: Sequence[str] = ("low", "high"), digits: int = 1) -> tuple[str, str, str]:
-    """Return what was measured, its interval and what is allowed, in the unit of its kind."""
-    low, high = line["allowed"]
-    text = partial(points if line["kind"] == "gap" else percent, digits=digits)
-    if line["kind"] == "ratio":
-        interval = "–" if line["ratio"] is None else " to ".join(text(line[f"ratio_{end}"]) for end in ends)
-        return text(line["ratio"]), interval, f"at least {text(line['minimum'])}"
-    bounds = f"{text(low)} to {text(high)}"
-    if low is None or high is None:
-        bounds = f"at least {text(low)}" if high is None else f"at most {text(high)}"
-    interval = "–" if line["value"] is None else f"{text(line[ends[0]])} to {text(line[ends[1]])}"
-    return text(line["value"]), interval, bounds
+def _state(line: Mapping[str, Any]) -> str:
+    reason = REASON_WORDS.get(line["reason"])
+    return STATE_WORDS[line["state"]] + ("" if reason is None else f": {reason}")
 
 
 def _unknown(document: Mapping[str, Any]) -> str:
@@ -294,14 +280,11 @@ def _unknown(document: Mapping[str, Any]) -> str:
 
 
 def _small(document: Mapping[str, Any]) -> str:
-    cells = [
-        f"{cell['group']}{'' if cell['given'] is None else ', ' + cell['given']}: {count_text(cell['people'])} people"
-        for cell in document["small"]
-    ]
+    cells = [f"{small_place(cell)}: {count_text(cell['people'])} people" for cell in document["small"]]
     if not cells:
         return ""
     rest = f"; and {len(cells) - LINES} more" if len(cells) > LINES else ""
-    head = "Too few people to tell, since chance moves their rates by more than the tolerance"
+    head = "Too few people to tell, since chance moves these comparisons by more than half of what is allowed"
     return _wrapped(f"{head}: {'; '.join(cells[:LINES])}{rest}")
 
 

@@ -27,18 +27,11 @@ RATE_WORDS = {
     "selection": "the share of people who get each answer",
     "accuracy": "the share of people whose answer is right",
 }
-# What the rules of a report are, for readers who were not there; other names speak for themselves.
-RULE_WORDS = {
-    "previous answers": "what the same people got before",
-    "answers": "what is audited",
-    "plain model": "the model as it is, without constraints",
-    "unconstrained, joint": "the model of group and class together, without constraints",
-    "recalibrated": "the same after its probabilities were corrected with labels, still without constraints",
-    "fair rule": "the fair rule by its probabilities, without the luck of the draw",
-    "fair model": "the fair model by its probabilities, without the luck of the draw",
-    "decisions (hashed)": "what each person got; where the rule draws by lot, the draw is fixed for each person",
-    "decisions (argmax)": "what each person got: always the likeliest answer",
-    "decisions (sampled)": "what each person got, drawn anew at every call",
+RATIO_WORDS = {
+    "dp": "share of {answer}",
+    "eop": "share of recognised people of {answer}",
+    "eo": "share of {answer} by true class",
+    "oae": "share of right answers",
 }
 
 
@@ -138,24 +131,51 @@ def counted(n: int, noun: str) -> str:
 def p_text(value: float | None) -> str:
     """Return a p-value, with the digits that matter.
 
-    >>> p_text(0.00001), p_text(0.0314)
-    ('< 0.001', '0.031')
+    >>> p_text(0.00001), p_text(0.0314), p_text(0.65)
+    ('< 0.001', '0.031', '0.65')
     """
     if value is None:
         return ""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "< 0.001" if value < 0.001 else f"{value:.{2 if value >= 0.1 else 3}f}"
+
+
+def commonest_text(part: Mapping[str, Any] | None, digits: int = 1) -> str:
+    """Say how many answers would be right if everybody got the commonest class; nothing where that is not known.
+
+    >>> commonest_text({"class": "none", "share": 0.547})
+    '“none” for everybody would be right for 54.7 %'
+    """
+    if part is None:
+        return ""
+    return f"“{part['class']}” for everybody would be right for {percent(part['share'], digits)}"
 
 
 def tolerance_text(tolerance: Any) -> str:
     """Return a tolerance in percentage points.
 
-    >>> tolerance_text(0.03)
-    '3 percentage points'
+    >>> tolerance_text(0.03), tolerance_text(0.01)
+    ('3 percentage points', '1 percentage point')
     """
-    if isinstance(tolerance, dict):
-        return "its own tolerance"
-    text = f"{100 * tolerance:.4g}"
-    return f"{text} percentage point{'' if text == '1' else 's'}"
+    return "its own tolerance" if isinstance(tolerance, dict) else points_text(f"{100 * tolerance:.4g}")
+
+
+def points_text(number: str) -> str:
+    """Return a number of percentage points with its unit.
+
+    >>> points_text("1"), points_text("1.0")
+    ('1 percentage point', '1.0 percentage points')
+    """
+    return f"{number} percentage point{'' if number == '1' else 's'}"
+
+
+def sides_text(line: Mapping[str, Any]) -> str:
+    """Return the number of people of a comparison; of a pair those of both groups.
+
+    >>> sides_text({"people": 3696, "people_against": 377})
+    '3,696 and 377'
+    """
+    other = line["people_against"]
+    return count_text(line["people"]) + ("" if other is None else f" and {count_text(other)}")
 
 
 def sentence_case(text: str) -> str:
@@ -180,17 +200,61 @@ def request_text(constraints: Sequence[AnyConstraint]) -> str:
     return ", ".join(texts)
 
 
-def constraint_sentence(constraint: AnyConstraint) -> str:
-    """Say in one sentence what a constraint asks for."""
+def request_words(constraints: Sequence[AnyConstraint]) -> str:
+    """Name constraints as a person would, in the subtitle of a page.
+
+    >>> request_words([Constraint("dp", 0.05)])
+    'demographic parity within 5 percentage points of everybody'
+    """
+    texts = []
+    for constraint in constraints:
+        if isinstance(constraint, Constraint):
+            pair = "everybody" if constraint.reference == "overall" else "every other group"
+            is_mapping = isinstance(constraint.tolerance, dict)
+            bound = "a tolerance for each group" if is_mapping else tolerance_text(constraint.tolerance)
+            texts.append(f"{CRITERIA[constraint.criterion].replace('_', ' ')} within {bound} of {pair}")
+        elif isinstance(constraint, Ratio):
+            names = [f"“{name_text(name)}”" for name in constraint.outcomes or ()]
+            share = RATIO_WORDS[constraint.criterion].format(answer=" and ".join(names) or "each answer")
+            texts.append(f"no group's {share} below {_ratio_bound(constraint).removeprefix('at least ')}")
+        elif isinstance(constraint, MinimumRate):
+            place = "in every group" if constraint.by == "group" else "of everybody together"
+            texts.append(f"{constraint.rate} {place} of at least {percent(constraint.minimum)}")
+        else:
+            texts.append(counted(len(constraint.names or ()), "row") + " of the user")
+    return "; ".join(texts)
+
+
+def _ratio_bound(constraint: Ratio) -> str:
+    other = "any other group" if constraint.reference == "pairwise" else "everybody"
+    return f"at least {percent(constraint.minimum, 0)} of that of {other}"
+
+
+def bounds_text(constraints: Sequence[AnyConstraint], scope: str = "") -> str:
+    """Say as a clause that all constraints are kept. scope : of which gaps or rates that is said, such as " measured".
+
+    >>> bounds_text([Constraint("dp", 0.05)]), bounds_text([Ratio("dp", 0.8)])
+    ('every gap between groups is within 5 percentage points', 'every rate is at least 80 % of that of any other group')
+    """
+    gaps = {tolerance_text(c.tolerance) for c in constraints if isinstance(c, Constraint)}
+    if len(gaps) == 1 and all(isinstance(constraint, Constraint) for constraint in constraints):
+        return f"every gap{scope} between groups is within {gaps.pop()}"
+    ratios = {_ratio_bound(constraint) for constraint in constraints if isinstance(constraint, Ratio)}
+    if len(ratios) == 1 and all(isinstance(constraint, Ratio) for constraint in constraints):
+        return f"every rate{scope} is {ratios.pop()}"
+    return f"every rate{scope} is within its bounds"
+
+
+def constraint_sentence(constraint: AnyConstraint, *, is_default: bool = False) -> str:
+    """Say in one sentence what a constraint asks for. is_default : whether nobody chose its tolerance."""
     if isinstance(constraint, Constraint):
         pair = "a group and everybody" if constraint.reference == "overall" else "any two groups"
         words = CRITERION_WORDS[constraint.criterion]
-        text = f"{words} may differ by at most {tolerance_text(constraint.tolerance)} between {pair}"
+        default = f" ({constraint.tolerance:g}, the default: no tolerance was given)" if is_default else ""
+        text = f"{words} may differ by at most {tolerance_text(constraint.tolerance)}{default} between {pair}"
         text = f"{text} ({CRITERIA[constraint.criterion].replace('_', ' ')})"
     elif isinstance(constraint, Ratio):
-        other = "any other group" if constraint.reference == "pairwise" else "everybody"
-        text = f"{CRITERION_WORDS[constraint.criterion]} must be at least {percent(constraint.minimum, 0)} of that of "
-        text = f"in every group, {text}{other}"
+        text = f"in every group, {CRITERION_WORDS[constraint.criterion]} must be {_ratio_bound(constraint)}"
     elif isinstance(constraint, MinimumRate):
         place = "in every group" if constraint.by == "group" else "of everybody together"
         text = f"{place}, {RATE_WORDS[constraint.rate]} must be at least {percent(constraint.minimum)}"

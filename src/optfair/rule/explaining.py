@@ -75,7 +75,7 @@ def explain_decisions(
         answers = np.array([decided(other, decision, draws) for other in along_path])
         facts |= nearest_other(answer, answers, np.array(setting.tolerances), _reference(rule, setting))
     if subject.model is not None:
-        facts["model"] = subject.model
+        facts["model"], setting = subject.model, replace(setting, has_model=True)
     rows = rule.multipliers.iloc[rule.terms.active][["criterion", "group", "against", "given", "outcome"]]
     table = _person_table(facts, rule.classes)
     return Explanation(table, parts, rows.reset_index(drop=True), setting, (*setting_notes(setting), *notes))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from optfair.constraints import AnyConstraint, RowSet, compile_rows
+from optfair.constraints import AnyConstraint, MinimumRate, Ratio, RowSet, compile_rows
 from optfair.constraints.rows import TABLE_COLUMNS, row_name
 from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
@@ -214,10 +214,18 @@ def statement(rows: RowSet, groups: pd.Index) -> str:
         is_partial = len(free) > 0 and bounded <= set(groups)
         of_whom = f" of {', '.join(map(label_text, sorted(bounded, key=str)))}" if is_partial else ""
         parts.append(f"every gap{of_whom} is within {tolerance}")
-    kinds = set(rows.table["criterion"][~rows.is_gap].astype(str))
-    if kinds:
-        parts.append(f"every {' and '.join(sorted(kinds))} is within its bounds")
-    return " and ".join(parts)
+    sources = dict.fromkeys(rows.source[~rows.is_gap].tolist())
+    return " and ".join([*parts, *dict.fromkeys(_bound_text(rows.constraints[source]) for source in sources)])
+
+
+def _bound_text(constraint: AnyConstraint) -> str:
+    """Say in words that what is no gap is within its bounds."""
+    if isinstance(constraint, Ratio):
+        other = "any other group" if constraint.reference == "pairwise" else "everybody"
+        return f"every rate is at least {constraint.minimum:g} times that of {other}"
+    if isinstance(constraint, MinimumRate):
+        return f"every {constraint.rate} is at least {constraint.minimum:g}"
+    return "every row of the user is within its bounds"
 
 
 def binding_row(rows: RowSet, limits: tuple[np.ndarray, np.ndarray]) -> int:

@@ -16,6 +16,7 @@ from optfair.rule.certificate import UNDECIDED
 EVERYBODY = "overall"  # what tables call everybody; no group may be named so
 N_NAMED = 2  # constraints that a sentence names
 LEAST_POINTS = 0.05  # percentage points: less than that, one decimal rounds to nothing
+SURE_DRAW = 0.9895  # a probability that is written as 99.0 %: a draw with it decides nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,8 @@ class Setting:
     groups : their names. decision : how a class is chosen. share : of decisions that are drawn from a constant.
     has_costs : whether scores are in units of costs. blind : whether the rule does not see the group, None where that
     is not known. tolerance : of the rule, where it is one number. promised : whether bounds were tightened for a
-    promise. tolerances : those looked at, or None.
+    promise. tolerances : those looked at, or None. has_model : whether the answer of a model itself is known, beside
+    the best one by the probabilities that the rule is made of.
     """
 
     groups: pd.Index
@@ -36,6 +38,7 @@ class Setting:
     tolerance: float | None = None
     promised: bool = False
     tolerances: tuple[float, ...] | None = None
+    has_model: bool = False
 
     def amount(self, value: float) -> str:
         """Return the size of a difference of scores, with its unit."""
@@ -126,7 +129,7 @@ def _movers(person: Any, parts: np.ndarray, row_words: Callable[[int], str], set
 
 def _draw(person: Any, setting: Setting) -> list[str]:
     """Return how chance took part, where it had a say."""
-    if person.probability >= UNDECIDED or setting.decision == "argmax":
+    if person.probability >= min(SURE_DRAW, UNDECIDED) or setting.decision == "argmax":
         return []
     answer, probability = name_text(person.answer), _percent(person.probability)
     if setting.decision == "sampled":
@@ -190,5 +193,11 @@ def setting_notes(setting: Setting) -> list[str]:
         notes.append(
             f"{len(setting.tolerances)} tolerances were looked at, from {_range(setting.tolerances)}; between them "
             f"nothing was computed.{tightened if setting.promised else ''}"
+        )
+    if setting.has_model:
+        notes.append(
+            "“Without constraints” is the best answer by the probabilities that the rule is made of, corrected with "
+            "labels where that was asked for. A report begins with the answers of the model itself, before that; they "
+            "are named here where they differ."
         )
     return notes

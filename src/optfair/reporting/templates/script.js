@@ -17,23 +17,21 @@ var rates=document.getElementById("rates");
 if(rates){
 var tools=rates.querySelector(".tools"),limit=15;
 var pick=function(name){var x=tools.querySelector("[name="+name+"]:checked,select[name="+name+"],input[type=search][name="+name+"]");return x?x.value:""};
-var text=function(value,mode,overall,top){
-if(mode==="difference"){var d=100*(value-overall),s=Math.abs(d).toFixed(1);return(s==="0.0"?"":d<0?"\u2212":"+")+s}
-if(mode==="ratio")return top>0?(value/top).toFixed(2):"\u2013";
-return(100*value).toFixed(1)+" %"};
 var cells=function(row){return[].slice.call(row.cells,3)};
-$("table.rates",rates).forEach(function(table){$("tr[data-f]",table).forEach(function(row,k){row.dataset.i=k;row.dataset.n=parseInt(row.cells[1].textContent.replace(/,/g,""),10)||0})});
+$("table.rates",rates).forEach(function(table){
+var others=table.tBodies[0].dataset.t.replace(/-/g,"\u2212").split(","),at=0;
+$("tr[data-f]",table).forEach(function(row,k){row.dataset.i=k;row.dataset.n=parseInt(row.cells[1].textContent.replace(/,/g,""),10)||0;
+cells(row).forEach(function(cell){var other=others[at++];if(other)cell.texts=[cell.firstChild.nodeValue].concat(other.split("|").map(function(x){return x[0]==="."?"0"+x:x}))})})});
 var draw=function(){
 var mode=pick("mode"),family=pick("family"),order=pick("order"),find=pick("find").toLowerCase(),all=tools.dataset.all==="1",hiddenRows=0;
 $("table.rates",rates).forEach(function(table){
 var body=table.tBodies[0],rows=$("tr[data-f]",body),last=body.querySelector("tr.all"),heads=$("tr.f",body);
-var columns=last?$("td[data-v]",last).map(function(x){return+x.dataset.v}):[];
-var value=function(row){var x=row.cells[row.cells.length-1];return x.dataset.v===undefined?NaN:+x.dataset.v};
+var value=function(row,k){var x=row.cells[row.cells.length-1].texts;return x?parseFloat(x[k].replace("\u2212","-")):NaN};
 var sorted=rows.slice();
 if(order&&order!=="given")sorted.sort(function(a,b){
 var u,v;if(order==="people"){u=-a.dataset.n;v=-b.dataset.n}
-else if(order==="rate"){u=-value(a);v=-value(b)}else if(order==="name"){return a.cells[0].textContent.localeCompare(b.cells[0].textContent)}
-else{var c=columns[columns.length-1];u=-Math.abs(value(a)-c);v=-Math.abs(value(b)-c)}
+else if(order==="rate"){u=-value(a,0);v=-value(b,0)}else if(order==="name"){return a.cells[0].textContent.localeCompare(b.cells[0].textContent)}
+else{u=-Math.abs(value(a,1));v=-Math.abs(value(b,1))}
 u=isNaN(u)?1e9:u;v=isNaN(v)?1e9:v;return u-v});
 else sorted.sort(function(a,b){return a.dataset.i-b.dataset.i});
 var count=0;
@@ -42,11 +40,9 @@ var on=(!family||family==="all"||row.dataset.f===family)&&row.cells[0].textConte
 if(on)count++;
 var cut=on&&!all&&count>limit&&!find;if(cut)hiddenRows=Math.max(hiddenRows,count-limit);
 row.classList.toggle("off",!on||cut);
-var top=$("tr[data-f='"+row.dataset.f+"']",body);
-cells(row).forEach(function(cell,k){
-if(cell.dataset.v===undefined)return;
-var highest=Math.max.apply(null,top.map(function(x){var c=cells(x)[k];return c.dataset.v===undefined?-1:+c.dataset.v}));
-cell.firstChild.nodeValue=text(+cell.dataset.v,mode,columns[k],highest);
+cells(row).forEach(function(cell){
+if(!cell.texts)return;
+cell.firstChild.nodeValue=cell.texts[mode==="difference"?1:mode==="ratio"?2:0];
 var small=cell.querySelector("i");if(small)small.style.visibility=mode==="rate"?"":"hidden"});
 body.insertBefore(row,last)});
 heads.forEach(function(row){row.classList.toggle("off",!!family&&family!=="all"||!!find||order&&order!=="given");
@@ -64,8 +60,8 @@ out.forEach(function(x){x.textContent=point[x.dataset.o]});
 slider.setAttribute("aria-valuetext",point.spoken);
 dots.forEach(function(dot,j){dot.classList.toggle("on",j===k);dot.setAttribute("r",j===k?6:4)});
 if(span)span.setAttribute("d",point.d);
-var bars=$("#path .bar"),by=point.by||[];bars.forEach(function(bar,j){bar.style.width=(by[j]===null||by[j]===undefined?0:100*by[j])+"%";
-bar.parentNode.previousElementSibling.textContent=by[j]===null||by[j]===undefined?"\u2013":(100*by[j]).toFixed(1)+" %"})};
+var bars=$("#path .bar"),by=point.by||[];bars.forEach(function(bar,j){bar.style.width=(parseFloat(by[j])||0)+"%";
+bar.parentNode.previousElementSibling.textContent=by[j]})};
 slider.addEventListener("input",move);
 dots.forEach(function(dot,k){dot.style.cursor="pointer";dot.addEventListener("click",function(){slider.value=k;move()})});move();}
 /* copy and downloads */

@@ -1,0 +1,78 @@
+"""Word the cells of tables that text, Markdown and pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from optfair.reporting.wording import percent, points
+
+STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
+MOST_ANSWERS = 3  # that a cell names
+REASON_WORDS = {"few": "few people", "near": "near the limit"}  # why it cannot be told
+
+
+def gap_place(line: Mapping[str, Any]) -> str:
+    """Say what a comparison is about, in a line of a table; a pair is named by both of its groups."""
+    against = "" if line["against"] in (None, "overall") else f" against {line['against']}"
+    parts = [] if line["group"] is None else [f"{line['group']}{against}"]
+    parts += [] if line["given"] is None else [f"true class “{line['given']}”"]
+    parts += [] if line["outcome"] is None else [f"answer “{line['outcome']}”"]
+    parts += ["everybody's rate"] if line["kind"] == "rate" and line["group"] == "overall" else []
+    return ", ".join(parts) if parts else str(line["criterion"])
+
+
+def shown_ends(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Return which limits decide: where all comparisons are within, those of each by itself, else of all at once."""
+    is_within = document["verdict"] is not None and document["verdict"]["value"] == "within"
+    return ("least", "most") if is_within else ("low", "high")
+
+
+def gap_cells(line: Mapping[str, Any], ends: Sequence[str] = ("low", "high"), digits: int = 1) -> tuple[str, str, str]:
+    """Return what was measured, its interval and what is allowed, in the unit of its kind."""
+    low, high = line["allowed"]
+    text = partial(points if line["kind"] == "gap" else percent, digits=digits)
+    if line["kind"] == "ratio":
+        interval = "–" if line["ratio"] is None else " to ".join(text(line[f"ratio_{end}"]) for end in ends)
+        return text(line["ratio"]), interval, f"at least {text(line['minimum'])}"
+    bounds = f"{text(low)} to {text(high)}"
+    if low is None or high is None:
+        bounds = f"at least {text(low)}" if high is None else f"at most {text(high)}"
+    interval = "–" if line["value"] is None else f"{text(line[ends[0]])} to {text(line[ends[1]])}"
+    return text(line["value"]), interval, bounds
+
+
+def price_name(line: Mapping[str, Any]) -> str:
+    """Name what a price is of: a criterion and a group, or both groups of a pair."""
+    parts = [line["criterion"], *([] if line["group"] is None else [line["group"]])]
+    return ", ".join(parts) + ("" if line["against"] is None else f" and {line['against']}")
+
+
+def hidden_text(document: Mapping[str, Any]) -> str:
+    """Say that the gaps of some groups are not in the numbers of a rule; nothing where all are."""
+    if not any(line["hidden"] for line in document["performance"]):
+        return ""
+    return f"Groups of fewer than {document['min_cell']} people count in the verdict, and are in no other number"
+
+
+def small_place(cell: Mapping[str, Any]) -> str:
+    """Name a group with too few people, its true class, and in which comparisons, unless in all of its own."""
+    place = f"{cell['group']}{'' if cell['given'] is None else ', ' + cell['given']}"
+    return place if cell["comparisons"] == cell["of"] else f"{place}, {small_comparisons(cell)}"
+
+
+def small_comparisons(cell: Mapping[str, Any]) -> str:
+    """Say in which of its comparisons a group has too few people."""
+    if cell["comparisons"] == cell["of"]:
+        return f"all {cell['of']}" if cell["of"] > 1 else "the only one"
+    names = [f"“{name}”" for name in cell["answers"]]
+    if 0 < len(names) == cell["comparisons"] <= MOST_ANSWERS:
+        return f"answer {' and '.join(names)}"
+    return f"{cell['comparisons']:,} of {cell['of']:,} comparisons"
+
+
+def state_words(line: Mapping[str, Any]) -> str:
+    """Return the verdict on a comparison, and why it cannot be told."""
+    reason = REASON_WORDS.get(line["reason"])
+    return STATES[line["state"]] + ("" if reason is None else f": {reason}")
