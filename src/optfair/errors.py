@@ -19,6 +19,9 @@ _EXTRA_OF = {
     "skops": "save",
     "jinja2": "report",
     "lightgbm": "experiments",
+    "distributed": "dask",
+    "dask": "dask",
+    "cloudpickle": "dask",
 }
 
 

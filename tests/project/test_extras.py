@@ -12,7 +12,19 @@ import optfair
 from optfair.errors import need_extra
 from tests.project.test_layout import MODULES, SOURCE, module_name
 
-EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm", "jinja2"}
+EXTRAS = {
+    "matplotlib",
+    "torch",
+    "PIL",
+    "pyarrow",
+    "tqdm",
+    "fairlearn",
+    "skops",
+    "polars",
+    "lightgbm",
+    "jinja2",
+    "distributed",
+}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
@@ -68,6 +80,8 @@ def test_the_public_names():
         ("PIL", "torch"),
         ("jinja2", "report"),
         ("lightgbm", "experiments"),
+        ("distributed", "dask"),
+        ("cloudpickle", "dask"),
     ],
 )
 def test_a_missing_extra_says_how_to_get_it(module, extra, monkeypatch):

@@ -18,6 +18,7 @@ ROOMS = [
     "inputs",
     "constraints",
     "dual",
+    "storage",
     "metrics",
     "monitoring",
     "rule",

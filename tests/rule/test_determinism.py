@@ -40,6 +40,14 @@ def test_distinct_counts_people_with_the_same_row_once():
     assert d.distinct == pytest.approx(1 / 5)
 
 
+def test_rows_that_count_are_found_among_those_that_do_not():
+    """Every second row, of which an even draw takes some, has no weight; few rows are distinct."""
+    Z = np.repeat(aware(8, 50), 2_000, axis=0)[np.random.default_rng(0).permutation(100_000)]
+    weight = np.arange(100_000) % 2
+    d = solve(Z, "eo", 0.01, temperature=0.02, sample_weight=weight, n_jobs=1, random_state=0).determinism
+    assert d.violation_randomised <= d.violation_hashed < 1 and d.distinct < 0.1
+
+
 def test_determinism_of_a_plain_argmax():
     Z = aware(7, 60)
     d = solve(Z, "dp", 1.0, n_jobs=1).determinism

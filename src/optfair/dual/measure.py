@@ -3,8 +3,8 @@
 A *measure* is rows of Z (n, A, m) with weights of mean one. Whatever runs over all rows goes through two verbs:
 `Measure.sum_blocks` maps blocks of rows to small arrays and adds them up, `Measure.draw` samples rows into memory.
 Numbers of each row stay with the rows: the first verb makes them, the second reads them, and everybody else holds only
-a `RowValues` that stands for them. `optfair.dual.posterior` has the measure of arrays and memory maps; files and
-clusters can come in behind the same two verbs.
+a `RowValues` that stands for them. `optfair.dual.posterior` has the measure of arrays and memory maps,
+`optfair.storage.measure` that of rows in files, which clusters may read.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ class MergedMeasure:
     ) -> tuple[Any, ...]:
         """Return Σ over merged blocks of each entry of ``function(block)``; see `Measure.sum_blocks`."""
         width = max(self.n_cells if width is None else width, self.measure.n_cells // UNMERGED_SHARE)
-        return self.measure.sum_blocks(lambda block: function(self.merge.block(block)), width, keep=keep)
+        merge = self.merge  # not the measure: the function may be sent to other machines
+        return self.measure.sum_blocks(lambda block: function(merge.block(block)), width, keep=keep)
 
     def draw(
         self,
@@ -121,7 +122,8 @@ class MergedMeasure:
         scale: float = 1.0,
     ) -> Posterior:
         """Sample about ``size`` rows, and merge these; see `Measure.draw`."""
-        merged_mass = None if mass is None else lambda block: mass(self.merge.block(block))
+        merge = self.merge
+        merged_mass = None if mass is None else lambda block: mass(merge.block(block))
         return self.merge.posterior(self.measure.draw(size, merged_mass, rng, row_values, scale))
 
     def with_sample(self, seed: int) -> tuple[Measure, Posterior]:

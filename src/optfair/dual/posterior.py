@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.dual.measure import Block, RowValues
+from optfair.dual.measure import Block, Measure, RowValues
 from optfair.dual.settings import SETTINGS
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.labels import check_names, mean_one_weights
@@ -175,8 +175,11 @@ def check_posterior(
     sample_weight: Any = None,
     offset: Any = None,
     n_jobs: int | None = None,
-) -> Posterior:
+) -> Any:
     """Validate what a user hands in: names, weights, offset, and Z in one pass over its rows that gives the prior."""
+    if hasattr(Z, "as_measure"):  # rows in files, with columns of their own
+        measure: Measure = Z.as_measure(groups, classes, sample_weight, offset, n_jobs)
+        return measure
     Z = check_rows(Z)
     n, A, m = Z.shape
     check_row_labels(sample_weight=sample_weight, offset=offset)
@@ -187,6 +190,15 @@ def check_posterior(
         raise ValueError("classes: must be plain names, not a MultiIndex.")
     check_columns(offset, class_names, "offset")
     return make_posterior(Z, group_names, class_names, weight, utilities, n_jobs)
+
+
+def on_cluster(Z: Any, client: Any) -> Any:
+    """Return rows in files as a cluster reads them; whatever else, where there is no client, as it is."""
+    if client is None:
+        return Z
+    if not hasattr(Z, "on"):
+        raise ValueError("client: reads rows in files; give Z as optfair.read_parquet finds them.")
+    return Z.on(client)
 
 
 def training_posterior(Z: np.ndarray, data: TrainingData) -> Posterior:

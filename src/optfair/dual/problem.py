@@ -206,8 +206,10 @@ class TemperedDual:
         """Return T = mean_x Σ_j h_j (max β − β_j), what the temperature costs in accuracy."""
         W = cell_weights(self.problem.utility, self.problem.matrix, lam)
 
+        tau = self.tau
+
         def cost(block: Block) -> tuple[float]:
-            row_tau = _row_temperatures(self.tau, block.Z)
+            row_tau = _row_temperatures(tau, block.Z)
             return (kernel.block_temperature_cost(block.Z, W, row_tau, block.weight, block.offset),)
 
         self.passes += 1

@@ -78,6 +78,10 @@ class ConfusionCounts:
             return self.second_moment
         return self.second_moment[..., None] * np.eye(len(self.classes))
 
+    def without_labels(self) -> ConfusionCounts:
+        """Return the same counts as of people whose true classes are unknown."""
+        return replace(self, labelled=False)
+
     def effective_people(self, conditions: Any) -> np.ndarray:
         """Return the people in sets of cells, (L,): (Σw)²/Σw² where weights differ.   conditions: (L, A·m) of 0, 1"""
         if self.equal_weights:
@@ -213,6 +217,21 @@ def count_codes(
         equal_weights=equal_weights,
         n_clusters=None if cluster is None else len(np.unique(cluster)),
     )
+
+
+def count_repeated(
+    group: np.ndarray,
+    true: np.ndarray,
+    prediction: np.ndarray,
+    times: np.ndarray,
+    groups: pd.Index,
+    classes: pd.Index,
+) -> ConfusionCounts:
+    """Count rows each of which stands for a number of people that are alike; all arrays are (n,) codes and numbers."""
+    A, m = len(groups), len(classes)
+    people, total = np.zeros((A, m, m), dtype=np.int64), int(times.sum())
+    np.add.at(people, (group, true, prediction), times)
+    return ConfusionCounts(people / total, groups, classes, people.sum(axis=2), True, people / float(total) ** 2)
 
 
 def read_prediction(

@@ -101,6 +101,13 @@ def person_draws(
     return uniforms(secret, identities(rows) if keys is None else (b"k" + key_bytes(keys[i]) for i in rows))
 
 
+def _is_missing(key: Any) -> bool:
+    """Tell whether a key, or a part of it, is None or NaN."""
+    if isinstance(key, tuple):
+        return any(map(_is_missing, key))
+    return key is None or key is pd.NA or bool(key != key)
+
+
 def check_keys(keys: Any, n: int) -> list[Any] | None:
     """Return keys as a list of n, each of a type that reads the same in every process; None passes."""
     if keys is None:
@@ -116,7 +123,7 @@ def check_keys(keys: Any, n: int) -> list[Any] | None:
             f"keys: {brief_repr(stranger)} is of type {type(stranger).__name__}, whose text may differ in another "
             "process; use text, numbers, dates, UUIDs, or tuples of these."
         )
-    missing = sum(key is None or key is pd.NA or key != key for key in entries)
+    missing = sum(map(_is_missing, entries))
     if missing:
         raise ValueError(f"keys: {missing} of {n} are missing (None or NaN); every person needs one.")
     return entries

@@ -114,6 +114,8 @@ def _hashed(
         return 1.0, assessment.violation
     size = int(np.clip(SAMPLE_NUMBERS // posterior.n_cells, LEAST_ROWS, SAMPLE_ROWS))
     sample = posterior.draw(size).block(slice(None))
+    if not sample.weights.any():  # all others count
+        sample = posterior.draw(size, lambda block: block.weights, np.random.default_rng(0)).block(slice(None))
     Z, weight = sample.Z.astype(np.float64), sample.weights
     h = probabilities(Z, sample.offset)
     undecided = np.flatnonzero(h.max(axis=1) < UNDECIDED)

@@ -23,8 +23,10 @@ from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.explaining import Subject, check_path, explain_decisions
 from optfair.rule.explanation import Explanation
+from optfair.rule.folders import score_rows
 from optfair.rule.promise import Promise
 from optfair.rule.score_terms import ScoreTerms
+from optfair.storage.scoring import ScoredFiles
 from optfair.utils.html import card
 from optfair.utils.parallel import map_blocks
 
@@ -212,6 +214,55 @@ class FairRule:
         rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
         codes = decisions.decide(h, decision, lambda index: posterior_bytes(rows[index]), keys, random_state, self.key)
         return self.classes.to_numpy()[codes]
+
+    def score_parts(
+        self,
+        source: Any,
+        out: Any,
+        *,
+        z: Any = "z_*",
+        offset: Any = None,
+        keys: Any = None,
+        decision: str = "hashed",
+        probabilities: bool = False,
+        only: bool = False,
+        client: Any = None,
+    ) -> ScoredFiles:
+        """Predict for rows of Z in a folder of Parquet files, and write each file with its answers into another folder.
+
+        A file is whole or absent. A second call leaves those alone that were made by the same rule from the same file.
+
+        Parameters
+        ----------
+        source : str or path
+            Folder of Parquet files.
+        out : str or path
+            Folder to write to, made if need be.
+        z, offset : str or sequence of str
+            Columns of Z, and of utilities that are added to the scores; see `optfair.read_parquet`.
+        keys : str or sequence of str, optional
+            Columns that say who each person is; see `predict`.
+        decision : {"hashed", "argmax", "sampled"}, default "hashed"
+            How a class is chosen; see `predict`.
+        probabilities : bool, default False
+            Whether to write ``predict_proba`` too, a column for each class.
+        only : bool, default False
+            Whether to leave out the columns that were there.
+        client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
+            Cluster whose machines share both folders.
+
+        Returns
+        -------
+        ScoredFiles
+            Which files were written and kept, rows and seconds.
+
+        Examples
+        --------
+        >>> from optfair import load_rule
+        >>> load_rule("rule.json").score_parts("scores/", out="answers/", keys="id")  # doctest: +SKIP
+        """
+        options = {"probabilities": probabilities, "only": only, "client": client}
+        return score_rows(self, source, out, z, offset, keys, decision, **options)
 
     def explain(
         self, Z: Any, decision: str = "hashed", *, keys: Any = None, offset: Any = None, path: Frontier | None = None

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from optfair.constraints import AnyConstraint, as_constraints
-from optfair.dual.posterior import check_posterior
+from optfair.dual.posterior import check_posterior, on_cluster
 from optfair.errors import warn_empty
 from optfair.rule.driver import Solution, solve_problem, with_seconds
 from optfair.rule.options import Options
@@ -40,6 +40,7 @@ def solve(
     method: str = "dual",
     start: FairRule | None = None,
     max_passes: int = 60,
+    client: Any = None,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: int | None = None,
@@ -50,8 +51,9 @@ def solve(
 
     Parameters
     ----------
-    Z : array or memory map of shape (n, n_groups, n_classes)
-        Joint posteriors ``Z[x, a, i] = P(A=a, Y=i | X=x)``; each row sums to 1.
+    Z : array or memory map of shape (n, n_groups, n_classes), or RowFiles
+        Joint posteriors ``Z[x, a, i] = P(A=a, Y=i | X=x)``; each row sums to 1. Or rows in files, as
+        `optfair.read_parquet` finds them.
     criterion : str, Constraint, Ratio, MinimumRate, Rows, list of these, or mapping, default "demographic_parity"
         "dp", "eop", "eo", "meo", "oae" or their long names; or objects, which say everything themselves; or a mapping
         from names to tolerances, ``{"dp": 0.02, "eo": 0.05}``.
@@ -85,6 +87,8 @@ def solve(
         Rule of a similar problem, whose multipliers are the starting point.
     max_passes : int, default 60
         Largest number of passes over all rows at one temperature.
+    client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
+        Cluster that reads rows in files; see docs/large_data.md.
     n_jobs : int, optional
         Cores to use, all by default; see "Cores" in the guide.
     progress : bool, default False
@@ -119,7 +123,7 @@ def solve(
     clock = time.perf_counter()
     if not isinstance(start, FairRule | None):
         raise ValueError(f"start: must be a FairRule, got {type(start).__name__}.")
-    posterior = check_posterior(Z, groups, classes, sample_weight, offset, n_jobs)
+    posterior = check_posterior(on_cluster(Z, client), groups, classes, sample_weight, offset, n_jobs)
     options = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
     constraints = as_constraints(criterion, tolerance, reference, outcomes, attributes)
     problem = FairProblem.prepare(posterior, constraints, costs, options)

@@ -17,7 +17,7 @@ import pandas as pd
 from optfair.constraints import AnyConstraint, Constraint, RowSet, as_constraints
 from optfair.constraints.criteria import CRITERIA
 from optfair.constraints.rows import accuracy
-from optfair.dual.posterior import check_posterior
+from optfair.dual.posterior import check_posterior, on_cluster
 from optfair.errors import InfeasibleError, brief_repr, warn_empty
 from optfair.metrics.counts import ConfusionCounts, count_rows
 from optfair.metrics.gaps import gap_rows, largest_gap
@@ -56,6 +56,7 @@ def frontier(
     max_multiplier: float | None = None,
     method: str = "dual",
     max_passes: int = 60,
+    client: Any = None,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: int | None = None,
@@ -64,7 +65,7 @@ def frontier(
 
     Parameters
     ----------
-    Z : array or memory map of shape (n, n_groups, n_classes)
+    Z : array or memory map of shape (n, n_groups, n_classes), or RowFiles
         Joint posteriors; see `optfair.solve`.
     criterion : str, Constraint, Ratio, MinimumRate, Rows, or list of these, default "demographic_parity"
         The tolerance of every criterion and `Constraint` moves; ratios, minimum rates and rows stay as they are.
@@ -97,6 +98,8 @@ def frontier(
         How each tolerance is solved.
     max_passes : int, default 60
         Largest number of passes over all rows at one temperature.
+    client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
+        Cluster that reads rows in files; see `optfair.solve`.
     n_jobs : int, optional
         Cores to use, all by default; see "Cores" in the guide.
     progress : bool, default False
@@ -118,7 +121,7 @@ def frontier(
     >>> bool(path.table["accuracy"].is_monotonic_decreasing)
     True
     """
-    posterior = check_posterior(Z, groups, classes, sample_weight, None, n_jobs)
+    posterior = check_posterior(on_cluster(Z, client), groups, classes, sample_weight, None, n_jobs)
     constraints = as_constraints(criterion, None, reference, outcomes, attributes)
     options = Options(temperature, gap, max_multiplier, method, max_passes, random_state)
     problem = FairProblem.prepare(posterior, loosest_constraints(constraints), costs, options)

@@ -20,8 +20,18 @@ from joblib.parallel import get_active_backend
 from optfair.utils.checks import check_n_jobs
 from optfair.utils.thread_limits import one_blas_thread, openmp_limit
 
-__all__ = ["block_slices", "cores", "map_blocks", "n_threads", "one_blas_thread", "spare_cores", "uses_cores"]
+__all__ = [
+    "block_slices",
+    "cores",
+    "map_blocks",
+    "map_items",
+    "n_threads",
+    "one_blas_thread",
+    "spare_cores",
+    "uses_cores",
+]
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -113,19 +123,23 @@ def block_slices(n: int, width: int) -> list[slice]:
 
 def map_blocks(function: Callable[[slice], Result], n: int, width: int, n_jobs: int | None = None) -> list[Result]:
     """Return ``[function(block) for block in blocks]``, in order, on as many threads as `n_threads` says."""
-    blocks = block_slices(n, width)
-    several = len(blocks) > 1 or n_jobs is not None  # else the number of cores need not be found out
-    threads = min(n_threads(n_jobs), len(blocks)) if several else 1
+    return map_items(function, block_slices(n, width), n_jobs)
+
+
+def map_items(function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None = None) -> list[Result]:
+    """Return ``[function(item) for item in items]``, in order, on as many threads as `n_threads` says."""
+    several = len(items) > 1 or n_jobs is not None  # else the number of cores need not be found out
+    threads = min(n_threads(n_jobs), len(items)) if several else 1
     with one_blas_thread:
-        return [function(block) for block in blocks] if threads <= 1 else _share(function, blocks, threads)
+        return [function(item) for item in items] if threads <= 1 else _share(function, items, threads)
 
 
-def _share(function: Callable[[slice], Result], blocks: Sequence[slice], threads: int) -> list[Result]:
-    """Map the blocks on this thread and ``threads − 1`` others; raise the error of the first block that has one.
+def _share(function: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
+    """Map the items on this thread and ``threads − 1`` others; raise the error of the first item that has one.
 
     This thread works too, so that it never waits for one that is busy elsewhere.
     """
-    open_blocks = deque(enumerate(blocks))
+    open_items = deque(enumerate(items))
     results: dict[int, Result] = {}
     errors: dict[int, BaseException] = {}
 
@@ -133,12 +147,12 @@ def _share(function: Callable[[slice], Result], blocks: Sequence[slice], threads
         token = _CORES.set(1)  # for passes within a block
         try:
             with one_blas_thread:  # for BLAS libraries whose limit is one of the calling thread
-                for index, block in _drain(open_blocks):
+                for index, item in _drain(open_items):
                     try:
-                        results[index] = function(block)
+                        results[index] = function(item)
                     except BaseException as error:
                         errors[index] = error
-                        open_blocks.clear()
+                        open_items.clear()
         finally:
             _CORES.reset(token)
 
@@ -146,11 +160,11 @@ def _share(function: Callable[[slice], Result], blocks: Sequence[slice], threads
     try:
         work()
     finally:
-        open_blocks.clear()
+        open_items.clear()
         wait([helper for helper in helpers if not helper.cancel()])
     if errors:
         raise errors[min(errors)]
-    return [results[index] for index in range(len(blocks))]
+    return [results[index] for index in range(len(items))]
 
 
 def _drain(items: deque[Result]) -> Iterator[Result]:
