@@ -82,6 +82,8 @@ def test_keys_say_who_a_person_is(undecided_post):
     assert len(set(model.predict(copies, keys=range(100)))) > 1  # a hundred people with the same x
     message = f"keys: 1 of {N} are missing (None or NaN); every person needs one."
     assert_error(message, model.predict, X_NEW, keys=[None, *keys[1:]])
+    for part in (None, np.nan):
+        assert_error(message, model.predict, X_NEW, keys=[(part, 1), *((key, 1) for key in keys[1:])])
 
 
 def test_hashed_predictions_have_the_rates_of_the_rule(undecided_post):

@@ -27,6 +27,7 @@ from optfair.estimators.cautions import (
     warn_if_among_features,
     warn_if_fitted,
 )
+from optfair.estimators.folders import score_folder
 from optfair.estimators.labelled_rows import LabelledRows, rows_of_groups
 from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.clusters import encode_clusters
@@ -54,7 +55,9 @@ from optfair.inputs.values import exact_column
 from optfair.posteriors.out_of_fold import is_fitted_model
 from optfair.reporting.wording import request_text
 from optfair.rule import decisions
+from optfair.storage.scoring import ScoredFiles
 from optfair.utils.checks import check_choice, check_n_jobs
+from optfair.utils.display import with_progress
 from optfair.utils.seeds import as_seed
 
 CHOICES = {
@@ -362,6 +365,55 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             random_state = as_seed(self.random_state)
         codes = decisions.decide(h, self.decision, self._identities(X), keys, random_state, self._key())
         return np.asarray(self.classes_[codes])
+
+    @with_progress
+    def score_parts(
+        self,
+        source: Any,
+        out: Any,
+        *,
+        sensitive_features: str | Sequence[str] | None = None,
+        keys: str | Sequence[str] | None = None,
+        probabilities: bool = False,
+        only: bool = False,
+        client: Any = None,
+    ) -> ScoredFiles:
+        """Predict for the people in a folder of Parquet files, and write each file with its answers into another one.
+
+        A file is whole or absent. A second call, after an interruption or when files were added, leaves those alone
+        that were made by the same model from the same file, and makes the others. With ``decision="sampled"`` every
+        file is drawn anew, whatever the seed.
+
+        Parameters
+        ----------
+        source : str or path
+            Folder of Parquet files; columns are found by name.
+        out : str or path
+            Folder to write to, made if need be.
+        sensitive_features : str or sequence of str, optional
+            Columns of the groups; only for an aware classifier whose groups are not in X.
+        keys : str or sequence of str, optional
+            Columns that say who each person is; see `predict`.
+        probabilities : bool, default False
+            Whether to write ``predict_proba`` too, a column for each class.
+        only : bool, default False
+            Whether to leave out the columns that were there.
+        client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
+            Cluster whose machines share both folders.
+
+        Returns
+        -------
+        ScoredFiles
+            Which files were written and kept, rows and seconds.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost, load_model
+        >>> model = load_model("model.skops")  # doctest: +SKIP
+        >>> model.score_parts("people/", out="answers/", keys="id")  # doctest: +SKIP
+        """
+        roles = {"sensitive_features": sensitive_features, "keys": keys}
+        return score_folder(self, source, out, roles, probabilities=probabilities, only=only, client=client)
 
     def _identities(self, X: Any) -> Callable[[np.ndarray], Iterable[bytes]]:
         """Return the function that gives the bytes which identify the rows of X at an index, by their content."""

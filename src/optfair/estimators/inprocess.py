@@ -493,7 +493,7 @@ class OptFairIn(SavableClassifier):
         rules = previous_answers(before, people, rule.classes)
         rules |= {PLAIN: normalise_rows(self.plain_(rows)), FAIR: h, decided: decisions}
         after = FAIR if self.decision == "sampled" else decided
-        options: dict[str, Any] = {"after": after, "probabilities": h, "rule": rule}
+        options: dict[str, Any] = {"after": after, "probabilities": h, "rule": rule, "awareness": self.awareness}
         return report_people(title, self.constraints_, people, rules, names, **options)
 
 

@@ -17,6 +17,7 @@ from optfair.dual.posterior import training_posterior
 from optfair.errors import warn, warn_empty
 from optfair.estimators.base import clone_keeping_prefit
 from optfair.estimators.explanations import explain_people
+from optfair.estimators.folders import SAMPLE_ROWS, SINGLE_PRECISION_NUMBERS, fit_folder
 from optfair.estimators.inference import CHOICES_WITH_INFER, check_inference, count_answers, group_posterior
 from optfair.estimators.post_report import report_fitted, report_given, report_path
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
@@ -48,7 +49,6 @@ from optfair.utils.seeds import as_seed
 
 SEEN = 0.03  # accuracy beyond certainty that no model has on people it has not seen, unless it is far too careful
 CLOSE = 0.5  # standard errors of a gap: models that differ by less answer about alike
-SINGLE_PRECISION_NUMBERS = 20_000_000  # beyond this many entries, 160 megabytes, Z is kept in float32
 
 
 class OptFairPost(RuleSolver):
@@ -353,10 +353,69 @@ class OptFairPost(RuleSolver):
         counted, total = count_answers(data, posterior, plain)
         recalibrated, free_total = (None, total) if free is None else count_answers(data, posterior, free)
         free_answers = total, free_total
-        fitted = FittedPosteriors(problem, people, solution, counted, recalibrated, free_answers, data.cluster)
+        fitted = FittedPosteriors(
+            problem, posterior, people, solution, counted, recalibrated, free_answers, data.cluster
+        )
         self._fitted, self.path_ = fitted if self.keep_posteriors else None, None
         self._warn_about_answers(fitted, constraints)
         return self
+
+    @restore_on_failure
+    @uses_cores
+    @with_progress
+    def fit_parts(
+        self,
+        source: Any,
+        *,
+        y: str,
+        sensitive_features: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        cluster: str | None = None,
+        features: Sequence[str] | None = None,
+        sample: int = SAMPLE_ROWS,
+        cache: Any = None,
+        client: Any = None,
+    ) -> OptFairPost:
+        """Fit to people in Parquet files, which need not fit in memory.
+
+        Models that are not fitted yet, those of the groups and the calibration are of a sample, as `fit` does it. The
+        rule is then solved for all people, who are read some five to twelve times, the models asked about a part at a
+        time. With ``confidence`` the rule is that of the sample: what it promises, it promises to everybody.
+
+        Parameters
+        ----------
+        source : str, path, or list of these
+            A folder, a file, a pattern or an address; see `optfair.read_parquet`.
+        y : str
+            Column of the true classes.
+        sensitive_features : str or sequence of str, optional
+            Columns of the groups, unless the constructor names columns of X.
+        sample_weight, cluster : str, optional
+            Columns of weights, and of who each row belongs to; see `fit`.
+        features : sequence of str, optional
+            Columns of X: by default those that a fitted model knows by name, or all others.
+        sample : int, default 200,000
+            People that are drawn; where there are no more, this is `fit`.
+        cache : str or path, optional
+            Folder on a disk for z(x) of everybody, so that the models are asked once and not at every reading. Remove
+            it when you are done.
+        client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
+            Cluster that reads the files and asks the models; threads of this process by default.
+
+        Returns
+        -------
+        OptFairPost
+            The fitted classifier itself.
+
+        Examples
+        --------
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from optfair import OptFairPost
+        >>> model = OptFairPost(FrozenEstimator(classifier), criterion="eo", tolerance=0.02)  # doctest: +SKIP
+        >>> model.fit_parts("people/", y="outcome", sensitive_features=["sex", "race"])  # doctest: +SKIP
+        """
+        roles = {"y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight, "cluster": cluster}
+        return fit_folder(self, source, {**roles, "features": features}, sample, cache, client)
 
     def _check_promise(self) -> None:
         """Check what is to be promised to new people."""

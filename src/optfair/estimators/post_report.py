@@ -48,7 +48,8 @@ def report_given(model: OptFairPost, people: LabelledRows, keys: Any, before: An
     if model.calibration_ is not None and not model.keeps_classes_:
         codes_of[RECALIBRATED] = likeliest_classes(Z)
     codes_of |= {FAIR: h, decided: decisions}
-    facts: dict[str, Any] = {"promise": model.promise_, "rule": rule, "probabilities": h}
+    facts: dict[str, Any] = {"promise": model.promise_, "rule": rule, "probabilities": h, "keyed": keys is not None}
+    facts |= {"awareness": model.awareness, "n_fitted": _people_fitted_on(model)}
     facts["after"] = FAIR if model.decision == "sampled" else decided
     if rules is not None:
         first = next(iter(codes_of.values()))
@@ -64,10 +65,11 @@ def report_fitted(model: OptFairPost, rules: Frontier | None) -> Report:
     """
     facts: dict[str, Any] = {"seconds": model.seconds_, "n_fits": model.n_base_fits_, "rule": model.rule_}
     facts["promise"], title = model.promise_, model._title(model.constraints_)
+    facts |= {"awareness": model.awareness, "n_fitted": _people_fitted_on(model)}
     fitted = getattr(model, "_fitted", None)
     if fitted is None:
         return make_report(title, model.constraints_, {}, **facts)
-    posterior = fitted.problem.posterior.draw(fitted.problem.posterior.n)
+    posterior, n_all = fitted.labelled, fitted.problem.posterior.n
     index = np.flatnonzero(np.asarray(posterior.cell) < posterior.n_cells)  # those of known group
     measure, n_unknown = posterior.take(index), posterior.n - len(index)
     cluster = None if fitted.cluster is None else fitted.cluster[index]
@@ -81,8 +83,17 @@ def report_fitted(model: OptFairPost, rules: Frontier | None) -> Report:
         predictions[ARGMAX] = count_codes(group, label, h.argmax(axis=1), measure.weight, *names, cluster)
         facts["undecided"] = 0.0
     unknown = f", and {n_unknown:,} of unknown group" if n_unknown else ""
-    title = f"{title}; {rows_text(measure.n, people.n_people)} fitted on, out of fold{unknown}"
+    sample = f" (a sample of {n_all:,})" if posterior.n < n_all else ""
+    title = f"{title}; {rows_text(measure.n, people.n_people)} fitted on{sample}, out of fold{unknown}"
     facts["n_unknown"] = n_unknown
     if rules is not None:
         facts["path"] = path_points(rules, model.constraints_, [np.asarray(measure.Z)], people)
     return make_report(title, model.constraints_, predictions, **facts)
+
+
+def _people_fitted_on(model: OptFairPost) -> int | None:
+    """Return how many people a model was fitted on, None where neither a promise nor kept posteriors tell."""
+    promise, fitted = model.promise_, getattr(model, "_fitted", None)
+    if promise is not None and promise.method == "fitted":
+        return promise.n_people
+    return None if fitted is None else int(fitted.problem.posterior.n)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.constraints.criteria import labelled_criterion
-from optfair.dual.posterior import make_posterior
+from optfair.dual.posterior import Posterior, make_posterior
 from optfair.errors import warn, warn_empty
 from optfair.estimators.labelled_rows import rows_of_groups
 from optfair.estimators.saving import SavableClassifier
@@ -59,7 +59,8 @@ PATH_LENGTH = 20  # tolerances of a path that nobody has chosen
 class FittedPosteriors:
     """What is kept of the rows fitted on: personal data, never written out.
 
-    problem : with out-of-fold posteriors and observed cells. people : whose rows they are, where a promise was asked
+    problem : of the people fitted on. labelled : their posteriors, out of fold, and observed cells; of a sample of them
+    where they are in files. people : whose rows they are, where a promise was asked
     for, or None. solution : of the present constraints.
     plain : what the model itself would have predicted, out of fold, counted. recalibrated : the same for the calibrated
     posteriors, without constraints; None where these leave P(Y | X) as it is. Both are of people of known group;
@@ -68,6 +69,7 @@ class FittedPosteriors:
     """
 
     problem: FairProblem
+    labelled: Posterior
     people: FittedRows | None
     solution: Solution
     plain: ConfusionCounts
