@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optfair.metrics.plans import Plan, plan
     from optfair.monitoring.monitor import Monitor
     from optfair.reporting.auditing import audit, compare
+    from optfair.reporting.folder_audit import audit_files
     from optfair.reporting.report import Report
     from optfair.rule.frontier import Frontier
     from optfair.rule.loading import load_rule
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from optfair.rule.rule import FairRule
     from optfair.rule.solve import solve
     from optfair.rule.tolerance_path import frontier
+    from optfair.storage.row_files import RowFiles, read_batches, read_parquet
     from optfair.utils.display import show_progress
 
 __version__ = "0.1.0.dev0"
@@ -54,11 +56,13 @@ __all__ = [
     "PromiseError",
     "Ratio",
     "Report",
+    "RowFiles",
     "Rows",
     "RuleFileError",
     "ScoreColumns",
     "TableEncoder",
     "audit",
+    "audit_files",
     "baselines",
     "compare",
     "datasets",
@@ -67,6 +71,8 @@ __all__ = [
     "load_rule",
     "metrics",
     "plan",
+    "read_batches",
+    "read_parquet",
     "show_progress",
     "solve",
 ]
@@ -89,6 +95,7 @@ _HOME = {
     "metrics.plans": ("Plan", "plan"),
     "monitoring.monitor": ("Monitor",),
     "reporting.auditing": ("audit", "compare"),
+    "reporting.folder_audit": ("audit_files",),
     "reporting.report": ("Report",),
     "rule.frontier": ("Frontier",),
     "rule.loading": ("load_rule",),
@@ -96,6 +103,7 @@ _HOME = {
     "rule.rule": ("FairRule",),
     "rule.solve": ("solve",),
     "rule.tolerance_path": ("frontier",),
+    "storage.row_files": ("RowFiles", "read_batches", "read_parquet"),
     "utils.display": ("show_progress",),
 }
 

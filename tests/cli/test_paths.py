@@ -19,7 +19,9 @@ def test_paths_are_checked_before_anything_heavy_is_imported(process):
 def test_inputs_that_are_missing_or_folders(refuse, tmp_path):
     (tmp_path / "folder.csv").mkdir()
     assert "there is no such file" in refuse("audit", tmp_path / "no.csv", *PREDICTION)
-    assert "is a folder; give a file" in refuse("audit", tmp_path / "folder.csv", *PREDICTION)
+    assert "holds no Parquet files" in refuse("audit", tmp_path / "folder.csv", *PREDICTION)
+    plan = ["--label", "truth", "--group", "race"]
+    assert "is a folder; give a file" in refuse("plan", tmp_path / "folder.csv", *plan)
 
 
 def test_outputs_that_are_folders_or_inputs(refuse, tmp_path, predictions_file):

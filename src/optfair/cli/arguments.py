@@ -8,6 +8,7 @@ from optfair.cli.options import (
     DEFAULT_CRITERION,
     EXIT_CODES,
     TABLES,
+    add_cluster,
     add_constraint,
     add_groups,
     add_model,
@@ -70,7 +71,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         "each criterion with its noise floor. The verdict is PASS if the largest gap is within the tolerance with "
         "confidence. The exit code is 1 if the simultaneous lower bound of some gap exceeds the tolerance.",
     )
-    add_table(parser)
+    add_table(parser, folders=True)
     parser.add_argument(
         "--label", metavar="COLUMN", help="column of the true class; demographic parity and ratios need none"
     )
@@ -100,6 +101,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
         "others (default: in any way)",
     )
     add_constraint(parser, ratio=True)
+    parser.set_defaults(tolerance=None)  # so that the report can say that nobody chose it
     parser.add_argument(
         "--favourable",
         metavar="CLASS",
@@ -123,6 +125,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--min-cell", type=int, default=10, metavar="N", help="do not show numbers about fewer people (default: 10)"
     )
+    add_cluster(parser, "count")
     description = f"write every comparison to this table, those of few people too: {TABLES}"
     parser.add_argument("-o", "--output", metavar="OUT", help=description)
     add_pages(parser)
@@ -130,7 +133,7 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
 
 def _add_fit(commands: argparse._SubParsersAction) -> None:
     parser = command(commands, "fit", "fit a fair classifier to a table and save it")
-    add_training(parser)
+    add_training(parser, folders=True)
     parser.add_argument(
         "--method",
         choices=("post", "in"),
@@ -169,16 +172,30 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         help="do not solve for 20 other tolerances and save them with the model; `optfair explain` then cannot say at "
         "which tolerance an answer would be another",
     )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="for a folder: people that are drawn to fit models on (default: 200,000); the rule is of everybody",
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        help="for a folder: keep the probabilities of everybody here, so that the models are asked once",
+    )
+    add_cluster(parser, "ask the models and add up")
     parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="model file, for example model.skops")
     add_pages(parser)
 
 
 def _add_predict(commands: argparse._SubParsersAction) -> None:
     parser = command(commands, "predict", "predict the classes of the people in a table with a saved model")
-    add_model(parser)
-    parser.add_argument("-o", "--output", metavar="OUT", required=True, help=f"table with the predictions: {TABLES}")
+    add_model(parser, folders=True)
+    description = f"table with the predictions: {TABLES}; a folder, where FILE is one"
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help=description)
     parser.add_argument("--probabilities", action="store_true", help="also write the probability of each class")
     parser.add_argument("--only", action="store_true", help="write the predictions without the columns of FILE")
+    add_cluster(parser, "predict; all machines share both folders")
 
 
 def _add_explain(commands: argparse._SubParsersAction) -> None:
@@ -194,8 +211,15 @@ def _add_explain(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--rows", type=int, default=5, metavar="N", help="number of people shown, from the first on (default: 5)"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help=f"write a line for every person of FILE: {TABLES}")
-    parser.add_argument("--json", metavar="FILE", help="write all terms of every person of FILE as JSON")
+    parser.add_argument(
+        "--only",
+        metavar="PERSON",
+        action="append",
+        help="explain these people only: values of --key, or without it numbers of rows of FILE, the first of which is "
+        "1. Repeat the option or separate them by commas",
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help=f"write a line for every person explained: {TABLES}")
+    parser.add_argument("--json", metavar="FILE", help="write all terms of every person explained as JSON")
 
 
 def _add_report(commands: argparse._SubParsersAction) -> None:

@@ -21,11 +21,12 @@ import pandas as pd
 from optfair.cli.audit_data import read_audit_data
 from optfair.cli.columns import check_seed, check_tolerance, outcome_classes, requested_constraints
 from optfair.cli.console import join_name
+from optfair.cli.folders import audit_folder
 from optfair.cli.main import DONE, NEGATIVE
 from optfair.cli.pages import check_pages, input_files, write_pages
 from optfair.cli.paths import InputError
 from optfair.cli.tables import check_table_name, write_table
-from optfair.constraints.criteria import labelled_criterion
+from optfair.constraints.criteria import DEFAULT_TOLERANCE, labelled_criterion
 from optfair.errors import warn
 from optfair.reporting.auditing import audit
 from optfair.reporting.report import Report
@@ -64,9 +65,12 @@ def run(arguments: Namespace) -> int:
     if arguments.refusal is not None and not (arguments.refusal >= 1 and arguments.missing == "infer"):
         raise InputError(f"--refusal {arguments.refusal:g}: must be at least 1, and is for --missing infer only.")
     check_seed(arguments.seed)
+    is_default = arguments.tolerance is None
+    arguments.tolerance = DEFAULT_TOLERANCE if is_default else arguments.tolerance
     check_tolerance(arguments.tolerance)
     check_pages(arguments)
     report = _audit(arguments)
+    report = Report(replace(report.facts, default_tolerance=is_default))
     if arguments.output:
         write_table(_comparisons(report), arguments.output)
     print(plain_text(report.to_dict(), arguments.rows))
@@ -85,6 +89,8 @@ def _audit(arguments: Namespace) -> Report:
         constraints = requested_constraints(arguments, None, "intersections")
         if (name := labelled_criterion(constraints)) is not None:
             raise InputError(f"--criterion {name}: speaks of true classes; name their column by --label.")
+    if Path(arguments.file).is_dir():
+        return audit_folder(arguments)
     data = read_audit_data(arguments)
     for note in data.notes:
         warn(note)

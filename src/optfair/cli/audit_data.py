@@ -96,7 +96,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     if arguments.scores:
         predictions = _from_scores(table, arguments, labels, score_classes)
     else:
-        predictions = _from_classes(labels, table[columns[0]])
+        predictions = match_answers(labels, table[columns[0]])
     for name in roles.weight:
         check_numeric(table[name], arguments.file, "--weight")
     counted = table[(table[roles.weight] > 0).all(axis=1)] if roles.weight else table
@@ -107,7 +107,7 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     return AuditData(
         labels=predictions.labels,
         values=predictions.values,
-        before=_as_texts_like(table[before[0]], predictions) if before else None,
+        before=as_texts_like(table[before[0]], predictions) if before else None,
         classes=predictions.classes,
         groups=table[roles.groups],
         weight=table[roles.weight[0]] if roles.weight else None,
@@ -117,15 +117,15 @@ def read_audit_data(arguments: Namespace) -> AuditData:
     )
 
 
-def _as_texts_like(column: pd.Series, predictions: Predictions) -> pd.Series:
+def as_texts_like(column: pd.Series, predictions: Predictions) -> pd.Series:
     """Return previous answers as texts where the present ones are: "K" among 0, 1, 2."""
     answers = predictions.values if predictions.classes is None else pd.Series(predictions.classes)
     return column.astype(str) if is_text(answers) and not is_text(column) else column
 
 
-def check_groups(groups: pd.DataFrame) -> None:
-    """Refuse one group, and columns that have about as many values as rows."""
-    n_groups, n = len(groups.drop_duplicates()), len(groups)
+def check_groups(groups: pd.DataFrame, n_rows: int | None = None) -> None:
+    """Refuse one group, and columns that have about as many values as rows. n_rows : that the table stands for."""
+    n_groups, n = len(groups.drop_duplicates()), len(groups) if n_rows is None else n_rows
     option = f"--group {','.join(groups.columns)}"
     if n_groups < 2:
         raise InputError(f"{option}: there is {'one' if n_groups else 'no'} group; at least two are needed.")
@@ -134,8 +134,8 @@ def check_groups(groups: pd.DataFrame) -> None:
 
 
 # -- predicted classes ----------------------------------------------------------------------------------------
-def _from_classes(labels: pd.Series | None, values: pd.Series) -> Predictions:
-    """Check that labels, if there are any, and predictions are about the same classes."""
+def match_answers(labels: pd.Series | None, values: pd.Series) -> Predictions:
+    """Return labels, if there are any, and predictions in one type; check that they are about the same classes."""
     source = f"predictions in column {values.name!r}"
     if labels is None:
         return Predictions(None, values, None, source, [])

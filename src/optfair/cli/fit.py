@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from optfair.cli.classifiers import make_estimator
+from optfair.cli.folders import check_folder_fit, solve_for_folder
 from optfair.cli.main import DONE
 from optfair.cli.pages import check_pages, write_pages
 from optfair.cli.paths import InputError
@@ -48,6 +50,9 @@ def run(arguments: Namespace) -> int:
         raise InputError(f"--rounds {arguments.rounds}: must be at least 1.")
     if arguments.held_out is not None and not 0 <= arguments.held_out < 1:
         raise InputError(f"--held-out {arguments.held_out:g}: must be a share from 0 to below 1, such as 0.25.")
+    is_folder = Path(arguments.file).is_dir()
+    if is_folder:
+        check_folder_fit(arguments)
     check_training(arguments)
     check_pages(arguments)
     tables = read_training(arguments)
@@ -61,6 +66,7 @@ def run(arguments: Namespace) -> int:
     with stage("loading skops"):
         need_skops("optfair fit")  # before long work
     model: Any = _fit_in(arguments, tables) if arguments.method == "in" else _fit_post(arguments, tables)
+    note = solve_for_folder(model, arguments) if is_folder else ""
     model.save(arguments.output)  # before anything is printed: the reader of `optfair fit ... | head` may leave
     report = model.report()
     print(report)
@@ -74,6 +80,8 @@ def run(arguments: Namespace) -> int:
             "\nThese results are for the people the model was fitted on. Add --test FILE or --test-size 0.3 to see "
             "results for others."
         )
+    if note:
+        print(f"\n{note}")
     pages = write_pages(arguments, report)
     _print_files(arguments, model)
     if pages:
@@ -111,7 +119,8 @@ def _print_files(arguments: Namespace, model: Any) -> None:
     """Print what was written, and the command that uses it."""
     output = arguments.output
     groups = [str(name) for name in model.groups_.names] if arguments.aware else []
-    words = ["optfair", "predict", output, "NEW.csv", "-o", "answers.csv"]
+    names = ["NEW", "answers"] if Path(arguments.file).is_dir() else ["NEW.csv", "answers.csv"]
+    words = ["optfair", "predict", output, names[0], "-o", names[1]]
     words += [part for name in groups for part in ("--group", name)]
     words += [part for name in untrusted_types(output) for part in ("--trust", name)]
     print(f"\nWrote {output}")

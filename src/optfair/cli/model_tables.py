@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,10 @@ from optfair.cli.columns import check_not_missing, pick_columns
 from optfair.cli.console import join_names
 from optfair.cli.encoding import check_levels, model_schema
 from optfair.cli.paths import InputError, swap_hint
-from optfair.cli.tables import CsvFormat, read_table
+from optfair.cli.placeholders import remove_placeholders
+from optfair.cli.tables import CsvFormat, convert_names, read_table
 from optfair.errors import ModelFileError, UntrustedTypesError, warn
+from optfair.estimators.folders import answer_people
 from optfair.estimators.saving import load_model
 from optfair.inputs.cells import as_texts
 from optfair.inputs.encoder import feature_table
@@ -55,7 +57,7 @@ def read_model_table(
     model: Any, arguments: Namespace, header: list[str], csv_format: CsvFormat
 ) -> tuple[pd.DataFrame, InputColumns]:
     """Read the columns that the model and the options ask for."""
-    columns = _input_columns(model, arguments, header)
+    columns = input_columns(model, arguments, header)
     text_columns = text_groups(model, columns.groups)
     table = read_table(
         arguments.file,
@@ -86,13 +88,28 @@ def model_input(model: Any, table: pd.DataFrame, columns: InputColumns) -> Model
     return ModelInput(X, _person_keys(table[columns.keys]) if columns.keys else None, arguments)
 
 
+def batch_input(model: Any, rows: pd.DataFrame, columns: InputColumns, csv_format: CsvFormat) -> ModelInput:
+    """Return rows of a Parquet file, as they stand there, as a model takes them."""
+    table = remove_placeholders(rows[columns.names], csv_format.na)
+    text_columns = text_groups(model, columns.groups)
+    for name in columns.groups:
+        if name not in text_columns:
+            table = table.assign(**{name: convert_names(table[name], csv_format)})
+    return model_input(model, table, columns)
+
+
+def predict_people(model: Any, people: ModelInput, outputs: Sequence[str], rng: np.random.Generator) -> pd.DataFrame:
+    """Return the output columns: the prediction, and the probabilities if there are names for them. rng : for draws."""
+    return answer_people(model, people.X, people.keys, outputs, random_state=rng, **people.arguments)
+
+
 def _person_keys(table: pd.DataFrame) -> list[Any]:
     """Return keys as texts, so that a person is the same in every kind of file."""
     columns = [as_texts(table[name]).tolist() for name in table.columns]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _input_columns(model: Any, arguments: Namespace, header: list[str]) -> InputColumns:
+def input_columns(model: Any, arguments: Namespace, header: list[str]) -> InputColumns:
     """Return what the model reads, after checking that the table has it."""
     groups = _group_columns(model, arguments, header)
     keys = pick_columns(arguments.key, header, "--key")

@@ -34,9 +34,9 @@ def command(commands: argparse._SubParsersAction, name: str, summary: str, text:
     return parser
 
 
-def add_training(parser: argparse.ArgumentParser) -> None:
-    """Add what `fit` and `frontier` share."""
-    add_table(parser)
+def add_training(parser: argparse.ArgumentParser, folders: bool = False) -> None:
+    """Add what `fit` and `frontier` share. folders : see `add_table`."""
+    add_table(parser, folders=folders)
     parser.add_argument("--label", required=True, metavar="COLUMN", help="column of the class to predict")
     add_groups(parser, missing=("error", "group", "infer"))
     add_constraint(parser)
@@ -85,9 +85,10 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and the models (default: 0)")
 
 
-def add_table(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
-    """Add the table that a command reads, and how it is written."""
-    parser.add_argument("file", metavar="FILE", nargs=nargs, help=f"table: {TABLES}")
+def add_table(parser: argparse.ArgumentParser, nargs: str | None = None, folders: bool = False) -> None:
+    """Add the table that a command reads, and how it is written. folders : whether it may be a folder."""
+    folder = "; or a folder of Parquet files, which may be larger than memory" if folders else ""
+    parser.add_argument("file", metavar="FILE", nargs=nargs, help=f"table: {TABLES}{folder}")
     parser.add_argument("--encoding", default="utf-8", help="encoding of a CSV file (default: %(default)s)")
     parser.add_argument(
         "--separator", help="character between the cells of a CSV file (default: a comma, or a tab for .tsv)"
@@ -102,10 +103,16 @@ def add_table(parser: argparse.ArgumentParser, nargs: str | None = None) -> None
     )
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the model of `predict` and `explain`, the table of people, and who they are."""
+def add_cluster(parser: argparse.ArgumentParser, work: str) -> None:
+    """Add the cluster that works on a folder of Parquet files. work : what it does."""
+    description = f"for a folder: let the workers of this Dask scheduler {work}"
+    parser.add_argument("--scheduler", metavar="ADDRESS", help=description)
+
+
+def add_model(parser: argparse.ArgumentParser, folders: bool = False) -> None:
+    """Add the model of `predict` and `explain`, the table of people, and who they are. folders : see `add_table`."""
     parser.add_argument("model", metavar="MODEL", help="file written by `optfair fit` or `.save()`")
-    add_table(parser)
+    add_table(parser, folders=folders)
     parser.add_argument(
         "--group",
         metavar="COLUMN",

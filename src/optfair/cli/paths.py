@@ -6,9 +6,10 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-CSV, PARQUET = (".csv", ".tsv"), (".parquet", ".pq")
+CSV, PARQUET = (".csv", ".tsv"), (".parquet", ".pq", ".parq")
 PAGES = ("html", "markdown", "json")  # files that a report can be written to
 COMPRESSED = (".gz", ".bz2", ".xz")
+FOLDER_COMMANDS = ("audit", "fit", "predict")  # whose table may be a folder of Parquet files
 
 
 class InputError(ValueError):
@@ -22,6 +23,12 @@ def check_paths(arguments: Namespace) -> None:
     table_options = () if arguments.command == "datasets" else ("file", "test")
     tables = [path for name in table_options if (path := getattr(arguments, name, None))]
     models = [arguments.model] if "model" in arguments else []
+    is_folder = False
+    if arguments.command in FOLDER_COMMANDS:
+        refuse_folder_options(arguments)
+        is_folder = Path(arguments.file).is_dir()
+    if is_folder and arguments.command == "predict":
+        return _check_folders(arguments)
     if arguments.output and arguments.command not in ("fit", "report"):
         table_kind(arguments.output)
     output_options = ("output", "test") if arguments.command == "datasets" else ("output", "plot", *PAGES)
@@ -34,10 +41,26 @@ def check_paths(arguments: Namespace) -> None:
         check_output(arguments.state, *tables)
         if arguments.output:
             check_output(arguments.output, arguments.state)
+    if is_folder:
+        tables.remove(arguments.file)
     for path in tables:
         table_kind(path, hint=swap_hint(*models))
     for path in [*models, *tables]:
         check_input(path)
+
+
+def _check_folders(arguments: Namespace) -> None:
+    """Check the folders of ``optfair predict MODEL DIR -o DIR``."""
+    check_input(arguments.model)
+    target = Path(arguments.output)
+    if not target.exists() and target.suffix.lower() in (*CSV, *PARQUET):
+        raise InputError(f"{arguments.output}: is the name of a table; answers for a folder are written to a folder.")
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{arguments.output}: is a file; the answers for a folder are written to a folder.")
+    if target.resolve() == Path(arguments.file).resolve():
+        raise InputError(f"{arguments.output}: is also the input; write to another folder.")
+    if not target.resolve().parent.is_dir():
+        raise InputError(f"{arguments.output}: the folder {target.parent} does not exist; create it first.")
 
 
 def swap_hint(*models: str) -> str:
@@ -67,6 +90,16 @@ def check_input(path: str) -> None:
         raise InputError(f"{path}: there is no such file.")
     if Path(path).is_file() and Path(path).stat().st_size == 0:
         raise InputError(f"{path}: the file is empty.")
+
+
+def refuse_folder_options(arguments: Namespace) -> None:
+    """Refuse options of folders where the table is a file."""
+    if Path(arguments.file).is_dir():
+        return
+    for option in ("sample", "cache", "scheduler"):
+        value = getattr(arguments, option, None)
+        if value is not None:
+            raise InputError(f"--{option} {value}: is for folders of Parquet files; leave it out.")
 
 
 def check_distinct(*outputs: str | None) -> None:

@@ -22,6 +22,7 @@ from optfair.cli.memory import check_memory
 from optfair.cli.paths import InputError, check_input, check_output, table_kind
 from optfair.cli.placeholders import csv_words, remove_placeholders
 from optfair.errors import need_extra
+from optfair.storage.parts import find_files
 from optfair.utils.files import replacing
 from optfair.utils.progress import stage
 
@@ -78,14 +79,16 @@ def read_table(
     else:
         table = _read_csv(file, columns, texts, names, verbatim, csv_format)
     for name in names:
-        table[name] = _convert_names(table[name], csv_format)
+        table[name] = convert_names(table[name], csv_format)
     if len(table) == 0:
         raise InputError(f"{path}: has a header but no rows.")
     return table
 
 
 def read_header(path: str, csv_format: CsvFormat = DEFAULT_FORMAT) -> list[str]:
-    """Return the names of the columns, without reading the rows."""
+    """Return the names of the columns, without reading the rows; of a folder those of its first file."""
+    if Path(path).is_dir():
+        return read_header(find_files(path)[0][0])
     kind, file = table_kind(path), Path(path)
     check_input(path)
     check_memory(file, kind)  # a first line may be of any length
@@ -207,7 +210,7 @@ def _check_last_line(file: Path, n_columns: int, csv_format: CsvFormat) -> None:
         )
 
 
-def _convert_names(column: pd.Series, csv_format: CsvFormat) -> pd.Series:
+def convert_names(column: pd.Series, csv_format: CsvFormat) -> pd.Series:
     """Return labels or groups as numbers or truth values, if all their texts are such and stay different."""
     if pd.api.types.is_float_dtype(column.dtype) and (column.dropna() % 1 == 0).all():
         return column if column.isna().any() else column.astype(np.int64)

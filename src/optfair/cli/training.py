@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from optfair.cli.columns import (
     requested_criteria,
 )
 from optfair.cli.encoding import OPTIONS
+from optfair.cli.folders import read_sample
 from optfair.cli.held_out import check_held_out, held_out_people, rows_to_test, split_column
 from optfair.cli.paths import InputError
 from optfair.cli.placeholders import placeholder_notes
@@ -117,7 +119,10 @@ def read_training(arguments: Namespace) -> TrainingTables:
     # A model of the user that is told the group needs nothing else.
     candidates = [] if scored and arguments.aware else [name for name in roles.header if name not in excluded]
     columns, texts = list(dict.fromkeys([*candidates, *scored, *set_columns])), [*categories, *roles.cluster]
-    table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
+    if Path(arguments.file).is_dir():
+        table = read_sample(arguments, columns, names)
+    else:
+        table = read_table(arguments.file, columns, texts=texts, names=names, csv_format=csv_format)
     options = {roles.label: "--label", **dict.fromkeys(roles.groups, "--group")}
     notes = check_label(table[roles.label], arguments.file)
     notes += placeholder_notes(table, options, candidates)
