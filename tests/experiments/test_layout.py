@@ -23,7 +23,7 @@ LAYERS = [
     ["run"],
     ["page"],
     ["command", "timings"],
-    ["bench", "coverage"],
+    ["bench", "coverage", "scale"],
     ["__main__"],
 ]
 INSIDE = {
@@ -62,6 +62,7 @@ INSIDE = {
         ["page"],
         ["__main__"],
     ],
+    "scale": [["rows"], ["tasks", "page"], ["__main__"]],
     "coverage": [["settings"], ["rules"], ["run"], ["page"], ["__main__"]],
 }
 EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm", "jinja2"}
