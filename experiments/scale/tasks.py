@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,15 +173,15 @@ def run_here(name: str, folder: Path, cache: Path) -> Numbers:
     if name in LOCAL:
         if name in PLAIN_READINGS:
             LOCAL[name](folder, cache)  # from the disk, if the system did not have the files in memory
-        return _measured(lambda: LOCAL[name](folder, cache), list)
+        return _measured(partial(LOCAL[name], folder, cache), list)
     distributed = need_extra("distributed", "scale")
     options = {"n_workers": N_WORKERS, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         if name == EMPTY:
-            return _measured(lambda: empty_tasks(client), lambda: worker_processes(client))
+            return _measured(partial(empty_tasks, client), partial(worker_processes, client))
         criterion, killed = CLUSTER[name]
-        task = lambda: on_cluster(client, folder, criterion, killed)  # noqa: E731
-        return _measured(task, lambda: worker_processes(client))
+        task = partial(on_cluster, client, folder, criterion, killed)
+        return _measured(task, partial(worker_processes, client))
 
 
 def _measured(task: Callable[[], Numbers], workers: Callable[[], Sequence[int]]) -> Numbers:
