@@ -155,7 +155,7 @@ def score_files(
     missing = [name for name in jobs if not is_true[name]]
     todo, replaced = [jobs[name] for name in missing], [name for name in missing if jobs[name].target.exists()]
     scorer = FileScorer(answer, columns, only)
-    with _unfinished(target, bool(todo)):
+    with _unfinished(target, todo):
         results = _score_on_threads(scorer, todo, n_jobs) if client is None else as_engine(client).map(scorer, todo)
         n_rows = sum(results)
     stale = _stale_outputs(target, jobs)
@@ -167,14 +167,21 @@ def score_files(
 
 
 @contextmanager
-def _unfinished(target: Path, has_work: bool) -> Iterator[None]:
+def _unfinished(target: Path, jobs: Sequence[FileJob]) -> Iterator[None]:
     """Mark a folder while its files are made, so that whoever reads what is there is told."""
     mark = target / UNFINISHED
-    if has_work:
+    if jobs:
         target.mkdir(parents=True, exist_ok=True)
         with _naming(mark):
             mark.touch()
-    yield
+    try:
+        yield
+    except BaseException:
+        if not any(job.target.exists() for job in jobs):  # nobody can mistake that for answers
+            mark.unlink(missing_ok=True)
+            with suppress(OSError):
+                target.rmdir()
+        raise
     mark.unlink(missing_ok=True)
 
 
