@@ -230,6 +230,7 @@ def test_who_gets_a_favourable_answer_and_who_is_denied_it_is_counted():
 
 
 def test_gain_and_loss_are_of_favourable_answers_only():
+    pytest.importorskip("jinja2", reason="pages need it")
     group, y, before, _ = people(4000)
     after = np.where((group == "A") & (before == "low"), "high", before)
     named = audit(y, after, before=before, sensitive_features=group, favourable=["high"])
@@ -337,6 +338,7 @@ def test_a_path_is_shown_where_a_group_is_hidden(fitted):
 
 
 def test_a_report_says_what_before_is_and_what_was_not_promised(fitted):
+    pytest.importorskip("jinja2", reason="pages need it")
     model, X, y, groups = fitted
     options = {"X": X, "y": y, "sensitive_features": groups}
     plain, given = model.report(**options), model.report(**options, before=y)
