@@ -318,7 +318,7 @@ def test_progress_tells_rows_and_the_time_left(run, saved, people, tmp_path, mon
     monkeypatch.setattr(Stage, "advance", noted)
     folder = write_people(tmp_path / "many", people, 6)
     assert run("predict", saved, folder, "-o", tmp_path / "out")[0] == 0
-    assert len(lines) == 6 and all("of 3,000 rows" in line and "rows per second" in line for line in lines)
+    assert len(lines) == 6 and all("of 3,000 rows" in line and " a second" in line for line in lines)
     assert any("left" in line for line in lines[:-1])
 
 

@@ -233,4 +233,4 @@ def test_rows_are_counted_while_they_are_answered_for(classifiers, some, tmp_pat
         classifiers["blind"][0].score_parts(some, tmp_path / "out")
     (work,) = stages.named("answering")
     assert (work.count, work.total, work.unit) == (N, N, "rows")
-    assert work.facts["rows_per_second"] > 0
+    assert work.rate() > 0

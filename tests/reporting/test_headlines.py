@@ -59,6 +59,23 @@ def test_a_report_leads_with_the_clearest_gap_and_names_the_largest_beside_it(cr
     assert tile.startswith("9.1 points clearest gap: B, answer “yes”. 2 allowed; 95 % interval −")
 
 
+def test_the_tile_shows_the_clearest_gap_of_each_time():
+    """Before, B gets fewer "yes"; after, as many, and fewer "no": another gap is the clearest."""
+    group = np.repeat(["A", "B"], 3000)
+    share = np.arange(3000) / 3000
+
+    def answers(*ends):
+        """Return the answers of A and of B; ends : of "yes" and of "no" in each."""
+        return np.concatenate([np.select([share < yes, share < no], ["yes", "no"], "wait") for yes, no in ends])
+
+    before, after = answers((0.6, 0.8), (0.4, 0.7)), answers((0.5, 0.8), (0.5, 0.7))
+    report = audit(None, after, before=before, sensitive_features=group)
+    lines = report.to_dict()["headlines"]
+    assert (lines["before"]["clearest"]["outcome"], lines["after"]["clearest"]["outcome"]) == ("yes", "no")
+    (tile,) = [tile for tile in tiles(report) if "gap" in tile]
+    assert tile.startswith("10.0 → 5.0 points clearest gap, before: ") and "“yes”; after: " in tile and "“no”" in tile
+
+
 def test_hidden_groups_are_in_no_number_and_everywhere_alike(crowd):
     """The largest gap and its limits are those of the groups that are shown, in the tile, the text and the tables."""
     group, answer = crowd

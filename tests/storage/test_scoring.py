@@ -148,7 +148,7 @@ def test_rows_are_counted_as_they_are_answered(folder, rule, tmp_path):
     with recorded() as root:
         score_files(folder, tmp_path / "out", by(rule), "rule 1", n_jobs=2)
     (stage,) = root.named("answering")
-    assert stage.total == stage.count == N and stage.facts["rows_per_second"] > 0
+    assert stage.total == stage.count == N and stage.rate() > 0
 
 
 def test_memory_does_not_grow_with_the_rows(Z, tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -203,17 +202,16 @@ def _stale_outputs(target: Path, jobs: Mapping[str, FileJob]) -> list[str]:
 
 def _score_on_threads(scorer: FileScorer, jobs: Sequence[FileJob], n_jobs: int | None) -> list[int]:
     """Write files side by side, and return how many rows each has."""
-    start, n_written, lock = time.monotonic(), 0, threading.Lock()
     with stage(SCORING, sum(job.n for job in jobs), unit="rows") as work:
 
-        def count(n: int) -> int:
-            nonlocal n_written
-            with lock:
-                n_written += n
-                work.advance(n, rows_per_second=n_written / max(time.monotonic() - start, 1e-9))
-            return n
+        def score(job: FileJob) -> int:
+            n_rows = 0
+            for n in scorer.batches(job):
+                work.advance(n)
+                n_rows += n
+            return n_rows
 
-        return map_items(lambda job: sum(count(n) for n in scorer.batches(job)), jobs, n_jobs)
+        return map_items(score, jobs, n_jobs)
 
 
 def _is_made_from(path: Path, origin: str) -> bool:

@@ -65,13 +65,19 @@ class Stage:
         waiting = time.monotonic() - self.latest
         return expected - waiting if waiting <= expected else None
 
+    def rate(self) -> float | None:
+        """Return steps a second until the latest one; None before it."""
+        steps, seconds = self.count - self.first, self.latest - self.start
+        return steps / seconds if steps > 0 and seconds > 0 else None
+
     def text(self) -> str:
         """Return what is done, how many of how many, how it goes and how long it may take."""
         with self.lock:
-            count, facts, left = self.count, dict(self.facts), self.seconds_left()
+            count, facts, left, rate = self.count, dict(self.facts), self.seconds_left(), self.rate()
         parts = [f"step {count:,}"] if self.total is None and count else []
         parts += [] if self.total is None else [f"{count:,} of {self.total:,} {self.unit}".rstrip()]
         parts += [f"{name.replace('_', ' ')} {number:.3g}" for name, number in facts.items()]
+        parts += [f"{rate:,.0f} a second"] if self.unit == "rows" and rate is not None else []
         seconds = time.monotonic() - self.start
         parts.append(f"about {duration(left)} left" if left is not None else f"{duration(seconds)} so far")
         return f"{self.name}: {', '.join(parts)}"
