@@ -19,6 +19,9 @@ from optfair.utils.progress import Stage
 from tests.cli.helpers import CLASSES, FEATURES, FIT, make_predictions, make_train
 from tests.estimators.folder_people import keep_in_files, write_people
 
+# That columns of other names are left out is said in a warning, which test_missing.py of the estimators looks at.
+pytestmark = pytest.mark.filterwarnings("ignore:X. .* not read by the model, and left out")
+
 pytest.importorskip("pyarrow", reason="folders hold Parquet files")
 
 N, SAMPLE = 3_000, 600

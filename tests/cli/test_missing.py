@@ -7,6 +7,9 @@ import pytest
 from optfair import OptFairPost, load_model
 from tests.estimators.writings import WAYS, make_table, to_nullable, typed
 
+# That columns of other names are left out is said in a warning, which test_missing.py of the estimators looks at.
+pytestmark = pytest.mark.filterwarnings("ignore:X. .* not read by the model, and left out")
+
 NEW = make_table(150, seed=1, gaps=0.3)[0]
 
 

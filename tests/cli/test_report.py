@@ -9,6 +9,9 @@ import pytest
 import optfair
 from tests.cli.helpers import FIT, make_train
 
+# That columns of other names are left out is said in a warning, which test_missing.py of the estimators looks at.
+pytestmark = pytest.mark.filterwarnings("ignore:X. .* not read by the model, and left out")
+
 pytest.importorskip("skops", reason="models are saved by skops")
 
 

@@ -45,6 +45,9 @@ from tests.estimators.helpers import (
 )
 from tests.threads import single_thread
 
+# That columns of other names are left out is said in a warning, which test_missing.py of the estimators looks at.
+pytestmark = pytest.mark.filterwarnings("ignore:X. .* not read by the model, and left out")
+
 COSTS = np.array([[0, 1, 4], [1, 0, 1], [2, 1, 0]])
 BOTH = FRAME[["sex", "old"]]
 

@@ -10,10 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from optfair import OptFairInPost, OptFairPost, load_model
+from optfair import OptFairInPost, OptFairPost, OptFairWarning, load_model
 from optfair.estimators.saving import untrusted_types
 from tests.estimators.helpers import FRAME, SEX, Recorder, X, Y, make_post
 from tests.estimators.writings import NAMES, WAYS, make_table, python_models, to_records, typed, with_missing
+
+# That columns of other names are left out is said in a warning, which has a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore:X. .* not read by the model, and left out")
 
 NEW = make_table(60, seed=1, gaps=0.3)[0]
 MODELS = python_models()
@@ -162,6 +165,19 @@ def test_further_columns_are_left_out_and_absent_ones_named():
         model.predict(wide[["note", "x1"]])
     with pytest.raises(ValueError, match=r"^X: has 2 columns named 'x1'; give every column a name of its own.$"):
         model.predict(pd.concat([wide, wide[["x1"]]], axis=1))
+
+
+@pytest.mark.filterwarnings("error::optfair.OptFairWarning")
+def test_further_columns_are_named_in_a_warning():
+    model = make_post(sensitive_features="sex").fit(X.assign(sex=SEX), Y)
+    for rows in (X, X.assign(sex=SEX), X[["x1", "x2"]].to_dict("records")):
+        model.predict(rows)
+    one = r"^X: 1 column is not read by the model, and left out: 'note'.$"
+    for rows in (X.assign(note=1), X.assign(note=1).to_dict("records"), {"x1": 1.0, "x2": 0.0, "note": None}):
+        with pytest.warns(OptFairWarning, match=one):
+            model.predict(rows)
+    with pytest.warns(OptFairWarning, match=r"^X: 2 columns are not read by the model, and left out: 'note', 'b'.$"):
+        model.predict(X.assign(note=1, b=2))
 
 
 def test_further_columns_beside_sensitive_ones():

@@ -29,16 +29,17 @@ from optfair.estimators.cautions import (
 )
 from optfair.estimators.folders import score_folder
 from optfair.estimators.labelled_rows import LabelledRows, rows_of_groups
+from optfair.estimators.new_rows import check_other_columns, conform_rows, is_complete
 from optfair.inputs.alignment import check_row_labels, check_same_rows
 from optfair.inputs.clusters import encode_clusters
 from optfair.inputs.containers import (
     drop_columns,
-    has_columns,
     is_dataset,
     read_dataset_labels,
     read_groups,
     take_rows,
 )
+from optfair.inputs.feature_schema import Feature, describe_features, feature_frame
 from optfair.inputs.features import check_numbers, check_table
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.labels import (
@@ -89,6 +90,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     groups_: pd.Index
     constraints_: list[AnyConstraint]
     _form: TableForm
+    _features: tuple[Feature, ...] = ()  # of the columns of X, as they were when the model was fitted
     _compares_groups = True
     _default_model = "logistic regression"  # what estimator=None stands for
     _or_aware = ", or fit with awareness='aware'"  # what a user of this class can do instead
@@ -135,7 +137,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n, caller = self._check_size(table), type(self).__name__
         groups = functools.partial(self._groups_of, table, sensitive_features)
         columns = y, groups, sensitive_features, sample_weight
-        self._form = form
+        self._form, self._features = form, describe_features(table)
         options = {"missing": self.missing, "step": self._missing_step, "classes": classes, "cluster": cluster}
         return read_training_data(features, *columns, n, caller, **options)
 
@@ -194,6 +196,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("sensitive_features: given here and in the constructor; give it once.")
         return read_groups(self.sensitive_features, X)
 
+    @property
+    def features_(self) -> pd.DataFrame:
+        """The columns of X: name, kind, low and high (of nine in ten), has_gaps, levels that ten rows share."""
+        self._check_fitted()
+        return feature_frame(self._features)
+
     # -- prediction ----------------------------------------------------------------------------------------
     def _check_fitted(self) -> None:
         # scikit-learn asks the estimator for its tags first: a tenth of a millisecond.
@@ -204,17 +212,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
         self._check_fitted()
         check_table(X)
-        X = self._conform(X)
+        X = conform_rows(self, X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             step = "give it as X.to_frame().T" if isinstance(X, pd.Series) else "X.reshape(1, -1)"
             raise ValueError(f"X: has one dimension. Reshape your data: {step} if it is one person.")
-        complete = self._is_complete(X)
+        complete = is_complete(self, X)
         if is_dataset(X):
             complete = True
         elif self.awareness == "aware" or complete:
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
-            self._check_other_columns(X)
+            check_other_columns(self, X)
         check_row_labels(X=X, sensitive_features=sensitive_features)
         group = None
         if self.awareness == "aware":
@@ -227,25 +235,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if self.estimator is None:
             check_numbers(X, "estimator", self._default_model)
         return X, group
-
-    def _conform(self, X: Any) -> Any:
-        """Return rows in the form of those fitted on: columns by name, missing values written as they were."""
-        source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
-        optional = [name for name in source if isinstance(name, str)] if self.awareness == "blind" else []
-        return self._form.conform(X, optional)
-
-    def _check_other_columns(self, X: Any) -> None:
-        """Check that a frame without its sensitive columns has all the others, in order."""
-        source = self.sensitive_features if isinstance(self.sensitive_features, list) else [self.sensitive_features]
-        expected = [name for name in getattr(self, "feature_names_in_", ()) if name not in source]
-        columns = list(getattr(X, "columns", expected))
-        if expected and columns != expected and all(isinstance(name, str) for name in source):
-            raise ValueError(f"X: has the columns {columns!r}; expected those of fit, in order: {expected!r}.")
-
-    def _is_complete(self, X: Any) -> bool:
-        """Tell whether X has its sensitive columns, if any: a blind rule does without them."""
-        source = self.sensitive_features
-        return source is None or has_columns(X, source, getattr(self, "n_features_in_", None))
 
     def _check_labelled(
         self,
@@ -263,7 +252,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         A warning counts them. cluster : the person of each row, or None. needs_labels : if not, y may be None, and all
         codes are then 0. needs_groups : refuse unknown groups.
         """
-        X = self._conform(X)
+        X = conform_rows(self, X)
         if is_dataset(X):
             y, sensitive_features = self._dataset_labels(X, y, sensitive_features)
         n = _num_samples(X)
@@ -357,7 +346,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self._check_fitted()
         decisions.check_decision(self.decision, keys, random_state)
         check_table(X)
-        X = self._conform(X)
+        X = conform_rows(self, X)
         check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
         keys = decisions.check_keys(keys, len(h))
@@ -417,7 +406,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _identities(self, X: Any) -> Callable[[np.ndarray], Iterable[bytes]]:
         """Return the function that gives the bytes which identify the rows of X at an index, by their content."""
-        features = drop_columns(X, self.sensitive_features) if self._is_complete(X) else X
+        features = drop_columns(X, self.sensitive_features) if is_complete(self, X) else X
         return lambda index: row_bytes(take_rows(features, index))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import InfeasibleError
+from optfair.estimators.new_rows import conform_rows
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.features import check_table
 from optfair.posteriors.models import likeliest_classes
@@ -29,7 +30,7 @@ def explain_people(model: OptFairPost, X: Any, sensitive_features: Any, keys: An
     check_is_fitted(model, "rule_")
     check_decision(model.decision, keys, None)
     check_table(X)
-    X = model._conform(X)
+    X = conform_rows(model, X)
     check_row_labels(X=X, keys=keys)
     features, group = model._check_new_rows(X, sensitive_features)
     models = model.fold_models_ or (model.posterior_model_,)

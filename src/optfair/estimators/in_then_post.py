@@ -19,6 +19,7 @@ from optfair.estimators.post import OptFairPost
 from optfair.inprocessing.learners import split_pipeline
 from optfair.inprocessing.mixture import ModelScores
 from optfair.inputs.containers import is_dataset, take_rows
+from optfair.inputs.feature_schema import describe_features
 from optfair.inputs.splits import split_held_out
 from optfair.inputs.table_form import TableForm, read_training_table
 from optfair.reporting.report import Report
@@ -174,7 +175,7 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         unused = trainer.sensitive_features if poster.awareness == "aware" else None
         scores = ModelScores(transformer, trainer.mixture_.members[-1], trainer.classes_, unused)
         poster.set_params(estimator=scores).fit(**second)
-        poster._form = TableForm.of(X)  # the models were fitted on the other rows too
+        poster._form, poster._features = TableForm.of(X), describe_features(X)  # the models saw the other rows too
         self.in_, self.post_, self.n_rounds_ = trainer, poster, len(trainer.history_)
         self.classes_, self.groups_ = poster.classes_, poster.groups_
         return self

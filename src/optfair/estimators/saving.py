@@ -25,7 +25,7 @@ from optfair.rule.keys import find_key, write_with_key
 from optfair.utils.archives import ArchiveSizeError, check_archive, need_skops
 from optfair.utils.checks import check_integer
 
-FORMAT, VERSION = "optfair model", 5
+FORMAT, VERSION = "optfair model", 6
 # Ours, and those of scikit-learn's own that skops does not list.
 KNOWN_TYPES = {
     "optfair.constraints.criteria.Constraint",
@@ -35,6 +35,7 @@ KNOWN_TYPES = {
     "optfair.inprocessing.mixture.Mixture",
     "optfair.inprocessing.mixture.ModelScores",
     "optfair.inputs.encoder.TableEncoder",
+    "optfair.inputs.feature_schema.Feature",
     "optfair.inputs.score_columns.ScoreColumns",
     "optfair.inputs.table_form.ColumnForm",
     "optfair.inputs.table_form.TableForm",

@@ -33,7 +33,7 @@ def as_known_table(X: Any) -> Any:
     if is_record(X):
         raise ValueError("X: is one record, a dict; give a data frame or a list of dicts, one for each person.")
     if is_record_list(X):
-        return _record_frame(X, _keys(X))
+        return _record_frame(X, record_keys(X))
     if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "to_pandas") and hasattr(X, "column_names"):
         return X.to_pandas()
     if isinstance(X, np.ma.MaskedArray):
@@ -59,7 +59,7 @@ def read_records(X: Any, names: Sequence[str], optional: Sequence[str] = ()) -> 
     A key that looks like the misspelt name of an absent one is an error.
     """
     records = [X] if is_record(X) else list(X)
-    keys = _keys(records)
+    keys = record_keys(records)
     if not set(keys) & set(names):
         raise ValueError(f"X: a record has the keys {_few(keys)}, and none that the model reads: {_few(names)}.")
     absent = {name.casefold(): name for name in names if name not in keys and name not in optional}
@@ -78,7 +78,8 @@ def polars_frame(X: Any) -> pd.DataFrame:
     return pd.DataFrame({name: polars_values(X[name]) for name in X.columns})
 
 
-def _keys(records: Sequence[Mapping[Any, Any]]) -> list[Any]:
+def record_keys(records: Sequence[Mapping[Any, Any]]) -> list[Any]:
+    """Return the keys that any of the records has, each once."""
     return list(dict.fromkeys(key for record in records for key in record))
 
 

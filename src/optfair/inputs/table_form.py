@@ -16,7 +16,14 @@ import pandas as pd
 
 from optfair.inputs.cells import as_numbers, as_texts, is_number, mark_missing, missing_marker, value_type
 from optfair.inputs.containers import as_table, is_polars_number, layout_of
-from optfair.inputs.frames import as_known_table, is_record, is_record_list, polars_frame, read_records
+from optfair.inputs.frames import (
+    as_known_table,
+    is_record,
+    is_record_list,
+    polars_frame,
+    read_records,
+    record_keys,
+)
 from optfair.inputs.labels import object_array
 
 NUMBER, TEXT, CATEGORY, OTHER = "number", "text", "category", "other"
@@ -96,6 +103,17 @@ class TableForm:
         if layout in ("array", "rows"):  # without names, of a frame too: then it has no one marker
             return _mark_array(X, layout, "NaN" if self.names or not self.columns else self.columns[0].marker)
         return X
+
+    def further_columns(self, X: Any) -> list[Any]:
+        """Return the columns of rows that the model does not read, and that `conform` leaves out."""
+        if not self.names:
+            return []
+        if is_record(X) or is_record_list(X):
+            columns = record_keys([X] if is_record(X) else X)
+        else:
+            columns = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of an arrow table, of a frame
+        known = set(self.names)
+        return [name for name in columns if name not in known]
 
     def _conform_frame(self, X: Any, layout: str) -> Any:
         forms = dict(zip(self.names, self.columns, strict=True))
