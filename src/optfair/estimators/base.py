@@ -64,6 +64,7 @@ from optfair.utils.seeds import as_seed
 CHOICES = {
     "awareness": ("blind", "aware"),
     "decision": decisions.DECISIONS,
+    "hashing": decisions.HASHES,
     "missing": MISSING_CHOICES,
     "unseen": ("error", "blind"),
 }
@@ -80,7 +81,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     missing: str
     unseen: str
     random_state: Any
-    progress: bool = False  # of classes and files that do not have it
+    progress: bool = False  # of classes that do not have it
+    hashing: str = "blake2b"  # of classes that do not have it
     criterion: Any
     tolerance: Any
     reference: str | None
@@ -344,7 +346,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         (400,)
         """
         self._check_fitted()
-        decisions.check_decision(self.decision, keys, random_state)
+        decisions.check_decision(self.decision, keys, random_state, self.hashing)
         check_table(X)
         X = conform_rows(self, X)
         check_row_labels(X=X, keys=keys)
@@ -352,7 +354,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         keys = decisions.check_keys(keys, len(h))
         if random_state is None and self.decision == "sampled":
             random_state = as_seed(self.random_state)
-        codes = decisions.decide(h, self.decision, self._identities(X), keys, random_state, self._key())
+        drawing = keys, random_state, self._key(), self.hashing
+        codes = decisions.decide(h, self.decision, self._identities(X), *drawing)
         return np.asarray(self.classes_[codes])
 
     @with_progress

@@ -28,7 +28,7 @@ NO_PATH = f"{NOT_KNOWN} the model holds no path of tolerances. Fit again and cal
 def explain_people(model: OptFairPost, X: Any, sensitive_features: Any, keys: Any, path: bool) -> Explanation:
     """Return why the people of X get the answers of `predict`. path : whether to look at other tolerances."""
     check_is_fitted(model, "rule_")
-    check_decision(model.decision, keys, None)
+    check_decision(model.decision, keys, None, model.hashing)
     check_table(X)
     X = conform_rows(model, X)
     check_row_labels(X=X, keys=keys)
@@ -37,7 +37,11 @@ def explain_people(model: OptFairPost, X: Any, sensitive_features: Any, keys: An
     pairs = [model._posteriors_by(one_model, features, group) for one_model in models]
     plain = model._posteriors_by(model.posterior_model_, features, group)[0] if model.fold_models_ else pairs[0][0]
     numbers = partial(
-        person_draws, identities=model._identities(X), keys=check_keys(keys, len(plain)), secret=model._key()
+        person_draws,
+        identities=model._identities(X),
+        keys=check_keys(keys, len(plain)),
+        secret=model._key(),
+        hashing=model.hashing,
     )
     subject = Subject(
         posteriors=[Z for _, Z in pairs],

@@ -38,6 +38,7 @@ COMMON_PARAMETERS = (
     "attributes",
     "costs",
     "decision",
+    "hashing",
     "missing",
     "progress",
     "random_state",

@@ -96,6 +96,10 @@ class OptFairIn(SavableClassifier):
         End early, once the violation of a round is below it.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rounds disagree.
+    hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
+        Hash behind hashed decisions, which is read by `predict`: the second is in every language and database, for
+        answers that are made elsewhere ("Into production" in the guide). With another one, undecided people get other
+        answers.
     missing : {"error", "group"}, default "error"
         Whether a missing group is an error or a group of its own.
     checkpoint : str or path, optional
@@ -175,6 +179,7 @@ class OptFairIn(SavableClassifier):
         held_out: float = 0.0,
         stop_below: float | None = None,
         decision: str = "hashed",
+        hashing: str = "blake2b",
         missing: str = "error",
         checkpoint: Any = None,
         progress: bool = False,
@@ -201,6 +206,7 @@ class OptFairIn(SavableClassifier):
         self.held_out = held_out
         self.stop_below = stop_below
         self.decision = decision
+        self.hashing = hashing
         self.missing = missing
         self.checkpoint = checkpoint
         self.progress = progress

@@ -117,6 +117,10 @@ class OptFairPost(RuleSolver):
         only for a promise, and only where the two differ by more than half of a standard error, as those of trees do.
     decision : {"hashed", "argmax", "sampled"}, default "hashed"
         How `predict` chooses a class where the rule is randomised.
+    hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
+        Hash behind hashed decisions, which is read by `predict`: the second is in every language and database, for
+        answers that are made elsewhere ("Into production" in the guide). With another one, undecided people get other
+        answers.
     missing : {"error", "group", "infer"}, default "error"
         Whether a missing group is an error, a group of its own, or unknown. "infer": P(Y|X) is learned from everybody
         and P(A|X,Y) from those whose group is known, and the rule is for everybody. That is right where being known
@@ -211,6 +215,7 @@ class OptFairPost(RuleSolver):
         unpromised: str = "error",
         ensemble: bool | str = "auto",
         decision: str = "hashed",
+        hashing: str = "blake2b",
         missing: str = "error",
         unseen: str = "error",
         keep_posteriors: bool = True,
@@ -237,6 +242,7 @@ class OptFairPost(RuleSolver):
         self.unpromised = unpromised
         self.ensemble = ensemble
         self.decision = decision
+        self.hashing = hashing
         self.missing = missing
         self.unseen = unseen
         self.keep_posteriors = keep_posteriors

@@ -112,8 +112,8 @@ class TableForm:
             columns = record_keys([X] if is_record(X) else X)
         else:
             columns = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of an arrow table, of a frame
-        known = set(self.names)
-        return [name for name in columns if name not in known]
+        names = set(self.names)
+        return [name for name in columns if name not in names]
 
     def _conform_frame(self, X: Any, layout: str) -> Any:
         forms = dict(zip(self.names, self.columns, strict=True))

@@ -27,6 +27,7 @@ class RuleAnswers:
     columns: Columns
     keys: list[str]
     decision: str
+    hashing: str
     outputs: list[str]
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +36,8 @@ class RuleAnswers:
         Z = Z.reshape(len(frame), *self.rule.shape)
         if self.columns.offset:
             offset = _numbers(frame, self.columns.offset, np.dtype(np.float64))
-        answers = self.rule.predict(Z, self.decision, keys=key_values(frame, self.keys), offset=offset)
+        keys = key_values(frame, self.keys)
+        answers = self.rule.predict(Z, self.decision, keys=keys, offset=offset, hashing=self.hashing)
         probabilities = self.rule.predict_proba(Z, offset=offset) if len(self.outputs) > 1 else None
         return answer_frame(self.outputs, answers, probabilities)
 
@@ -55,6 +57,7 @@ def score_rows(
     offset: Any,
     keys: Any,
     decision: str,
+    hashing: str,
     *,
     probabilities: bool,
     only: bool,
@@ -63,7 +66,7 @@ def score_rows(
     """Write the answers of a rule beside rows of Z; see `FairRule.score_parts`."""
     need_extra("pyarrow.parquet", "score_parts")
     people = as_names(keys, "keys")
-    decisions.check_decision(decision, people or None, None)
+    decisions.check_decision(decision, people or None, None, hashing)
     root, names = folder_files(source)
     schemas = [file_parts(str(root / name), None)[1] for name in names]
     columns = find_columns(schemas[0], z, None, offset, rule.groups, rule.classes)
@@ -74,6 +77,6 @@ def score_rows(
         check_schema(schema, schemas[0], columns.names, str(root / name))
         check_cells(schema, z, columns, str(root / name))
     outputs = output_names(rule.classes.tolist(), probabilities)
-    answers = RuleAnswers(rule, columns, people, decision, outputs)
+    answers = RuleAnswers(rule, columns, people, decision, hashing, outputs)
     read = list(dict.fromkeys([*columns.names, *people]))
     return score_files(source, out, answers, content_digest(answers), columns=read, only=only, client=client)

@@ -173,6 +173,7 @@ class FairRule:
         keys: Any = None,
         random_state: Any = None,
         offset: Any = None,
+        hashing: str = "blake2b",
         n_jobs: int | None = None,
     ) -> np.ndarray:
         """Predict one class per row.
@@ -190,6 +191,8 @@ class FairRule:
             Seed of "sampled".
         offset : array of shape (n, n_classes), optional
             Utilities added to the scores, as in `optfair.solve`.
+        hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
+            Hash of "hashed"; with another one, undecided people get other answers.
         n_jobs : int, optional
             Cores to use, all by default; see "Cores" in the guide.
 
@@ -207,12 +210,13 @@ class FairRule:
         >>> bool((rule.predict(Z) == rule.predict(Z)).all())
         True
         """
-        decisions.check_decision(decision, keys, random_state)
+        decisions.check_decision(decision, keys, random_state, hashing)
         Z = check_rows(Z, self.shape)
         keys = decisions.check_keys(keys, len(Z))
         h = self.predict_proba(Z, offset=offset, n_jobs=n_jobs)
         rows = Z.reshape(len(Z), Z.shape[1] * Z.shape[2])
-        codes = decisions.decide(h, decision, lambda index: posterior_bytes(rows[index]), keys, random_state, self.key)
+        drawing = keys, random_state, self.key, hashing
+        codes = decisions.decide(h, decision, lambda index: posterior_bytes(rows[index]), *drawing)
         return self.classes.to_numpy()[codes]
 
     def score_parts(
@@ -224,6 +228,7 @@ class FairRule:
         offset: Any = None,
         keys: Any = None,
         decision: str = "hashed",
+        hashing: str = "blake2b",
         probabilities: bool = False,
         only: bool = False,
         client: Any = None,
@@ -244,6 +249,8 @@ class FairRule:
             Columns that say who each person is; see `predict`.
         decision : {"hashed", "argmax", "sampled"}, default "hashed"
             How a class is chosen; see `predict`.
+        hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
+            Hash of "hashed".
         probabilities : bool, default False
             Whether to write ``predict_proba`` too, a column for each class.
         only : bool, default False
@@ -262,10 +269,17 @@ class FairRule:
         >>> load_rule("rule.json").score_parts("scores/", out="answers/", keys="id")  # doctest: +SKIP
         """
         options = {"probabilities": probabilities, "only": only, "client": client}
-        return score_rows(self, source, out, z, offset, keys, decision, **options)
+        return score_rows(self, source, out, z, offset, keys, decision, hashing, **options)
 
     def explain(
-        self, Z: Any, decision: str = "hashed", *, keys: Any = None, offset: Any = None, path: Frontier | None = None
+        self,
+        Z: Any,
+        decision: str = "hashed",
+        *,
+        keys: Any = None,
+        offset: Any = None,
+        hashing: str = "blake2b",
+        path: Frontier | None = None,
     ) -> Explanation:
         """Explain single answers: the model's preference, what each constraint adds, the draw, and what would flip it.
 
@@ -281,6 +295,8 @@ class FairRule:
             Who each person is, as in `predict`; the draw is the very number that `predict` uses.
         offset : array of shape (n, n_classes), optional
             Utilities added to the scores, as in `optfair.solve`.
+        hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
+            Hash of "hashed", as in `predict`.
         path : Frontier, optional
             Rules of other tolerances on the same posteriors, to say at which of them an answer would be another.
 
@@ -301,7 +317,7 @@ class FairRule:
         >>> explanation.sentences[0]
         'The answer is “high”, the same as without constraints, ahead of “mid” by 2.0 percentage points.'
         """
-        decisions.check_decision(decision, keys, None)
+        decisions.check_decision(decision, keys, None, hashing)
         Z = check_rows(Z, self.shape)
         keys = decisions.check_keys(keys, len(Z))
         check_columns(offset, self.classes, "offset")
@@ -312,6 +328,7 @@ class FairRule:
             identities=lambda index: posterior_bytes(rows[index]),
             keys=keys,
             secret=self.key,
+            hashing=hashing,
         )
         return explain_decisions(self, Subject([Z], numbers, offset), decision, check_path(path, self))
 
