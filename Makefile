@@ -21,7 +21,7 @@ venv: .venv/.installed  ## create or refresh the development environment in .ven
 	@touch $@
 
 .venv/.installed: .venv/.ready
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,report,dask,torch,experiments,test]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[plot,parquet,save,cli,report,dask,onnx,serve,torch,experiments,test]"
 	@touch $@
 
 # --clear, so that nothing but the core is ever left in this environment.

@@ -22,6 +22,13 @@ _EXTRA_OF = {
     "distributed": "dask",
     "dask": "dask",
     "cloudpickle": "dask",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "skl2onnx": "onnx",
+    "onnxscript": "onnx",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "prometheus_client": "serve",
 }
 
 
@@ -127,6 +134,10 @@ class UntrustedTypesError(ModelFileError):
 
     def __reduce__(self) -> tuple[type, tuple[str, list[str]]]:
         return type(self), (self.name, self.types)
+
+
+class ExportError(ValueError):
+    """A model, or a step of one, that cannot be exported; the message says which, and the way that works."""
 
 
 class DataFileError(OSError):

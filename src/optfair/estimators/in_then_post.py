@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -432,3 +433,27 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "post_")
         self.post_.save(path)
+
+    def export(self, path: Any, **arguments: Any) -> list[Path]:
+        """Write the rule on top and the model below it for services without optfair; see `OptFairPost.export`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, ``fair.onnx`` or ``fair.json``.
+        **arguments
+            ``inputs``, ``opset`` and ``max_difference``, as in `OptFairPost.export`.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+
+        Examples
+        --------
+        >>> from optfair import OptFairIn, OptFairInPost
+        >>> model = OptFairInPost(OptFairIn(), threshold=0.2)
+        >>> model.export("fair.onnx")  # doctest: +SKIP
+        """
+        check_is_fitted(self, "post_")
+        return self.post_.export(path, **arguments)

@@ -555,14 +555,15 @@ class OptFairPost(RuleSolver):
 
     def _posteriors_by(self, model: Any, X: Any, group: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return z of checked rows as a model gives it, and calibrated."""
-        raw = Z = model(X)
-        if group is not None:
-            Z = place_in_groups(Z, group)
-        Z_plain = own_posterior(model, raw, Z)
-        if self.calibration_ is not None:
-            pooled = None if group is None else pooled_posterior(model, raw)
-            Z = self.calibration_(Z, group, pooled)
-        return Z_plain, Z
+        raw = model(X)
+        placed = raw if group is None else place_in_groups(raw, group)
+        return own_posterior(model, raw, placed), self._calibrated(model, raw, placed, group)
+
+    def _calibrated(self, model: Any, raw: np.ndarray, placed: np.ndarray, group: np.ndarray | None) -> np.ndarray:
+        """Return ẑ. raw, placed : z as a model gives it, and with the groups of the rows where these are used."""
+        if self.calibration_ is None:
+            return placed
+        return self.calibration_(placed, group, None if group is None else pooled_posterior(model, raw))
 
     @uses_cores
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:

@@ -21,9 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from optfair.errors import ModelFileError, UntrustedTypesError
 from optfair.estimators.functions import unsavable_part
 from optfair.estimators.promises import PromisingClassifier
+from optfair.export.model_file import export_model
+from optfair.portable.graph import DEFAULT_OPSET
+from optfair.portable.scorer_file import SLACK
 from optfair.rule.keys import find_key, write_with_key
 from optfair.utils.archives import ArchiveSizeError, check_archive, need_skops
 from optfair.utils.checks import check_integer
+from optfair.utils.parallel import uses_cores
 
 FORMAT, VERSION = "optfair model", 6
 # Ours, and those of scikit-learn's own that skops does not list.
@@ -99,6 +103,52 @@ class SavableClassifier(PromisingClassifier):
         >>> copy = load_model("model.skops")  # doctest: +SKIP
         """
         save_model(self, path)
+
+    @uses_cores
+    def export(
+        self, path: Any, *, inputs: str = "features", opset: int = DEFAULT_OPSET, max_difference: float = SLACK
+    ) -> list[Path]:
+        """Write the model for services without optfair; the secret key is in none of the files.
+
+        The files hold test vectors, of nobody, and are written only if these come out.
+
+        Parameters
+        ----------
+        path : str or path
+            ``fair.onnx``, a graph with all that the model does up to the probabilities of the answers (extra
+            ``onnx``); or ``fair.json``, with scorers of one file in Python and JavaScript beside it, which need P(A, Y
+            | X) where the models are not linear.
+        inputs : {"features", "posterior"}, default "features"
+            What the graph reads: what `predict` reads, or ``joint``, (n, n_groups, n_classes), of models that are
+            elsewhere.
+        opset : int, default 19
+            Version of the ONNX operators.
+        max_difference : float, default 1e-8
+            Largest difference to the probabilities of this model that is accepted.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+
+        Raises
+        ------
+        ExportError
+            If a step cannot be converted, or gives other probabilities; the message says which, and another way.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> model = OptFairPost(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [path.name for path in model.export(os.path.join(folder, "fair.json"))]
+        ['fair.json', 'optfair_score.py', 'optfair_score.mjs']
+        """
+        check_is_fitted(self)
+        return export_model(self, path, inputs=inputs, opset=opset, max_difference=max_difference)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle and skops write: the record as JSON and its key, and no personal data."""

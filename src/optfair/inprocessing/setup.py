@@ -22,7 +22,14 @@ from optfair.rule.problem import check_cost_names, make_utility
 from optfair.rule.rule import FairRule
 from optfair.utils.seeds import fresh_seed
 
-NOT_FINGERPRINTED = ("checkpoint", "progress", "decision", "mixture", "output")  # settings that change no round
+NOT_FINGERPRINTED = (
+    "checkpoint",
+    "progress",
+    "decision",
+    "hashing",
+    "mixture",
+    "output",
+)  # settings that change no round
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ class LogisticStack:
         if type(X) is np.ndarray and X.ndim == 2 and X.dtype == np.float64 and np.isfinite(X.sum()):
             coefficients = [np.empty((0, X.shape[1]))]
             for number, model in enumerate(models):
-                if _is_plain(model, X.shape[1]):
+                if is_plain(model, X.shape[1]):
                     # Two classes have one score: that of the other is zero.
                     n_zeros = len(model.classes_) - len(model.coef_)
                     coefficients += [np.zeros((n_zeros, X.shape[1])), model.coef_]
@@ -50,7 +50,7 @@ class LogisticStack:
         return columns
 
 
-def _is_plain(model: Any, width: int) -> bool:
+def is_plain(model: Any, width: int) -> bool:
     """Tell whether the probabilities of a model are the softmax of its scores."""
     if type(model) is not LogisticRegression or model.solver == "liblinear":
         return False

@@ -44,11 +44,16 @@ def choose(h: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.minimum(codes, last)
 
 
+def keyed_hash(secret: bytes, hashing: str) -> Callable[[], Any]:
+    """Return a function that gives a new hash which has read the key; the first eight bytes of its digest count."""
+    if hashing == "hmac-sha256":
+        return hmac.new(secret, digestmod="sha256").copy
+    return hashlib.blake2b(key=secret, digest_size=8).copy
+
+
 def uniforms(secret: bytes, identities: Iterable[bytes], hashing: str = "blake2b") -> np.ndarray:
-    """Return one number in [0, 1) per identity, of the first eight bytes of a keyed hash."""
-    # A copy of a hash that has read the key is a fifth faster than a new one for each identity.
-    blake = hashlib.blake2b(key=secret, digest_size=8)
-    start: Callable[[], Any] = hmac.new(secret, digestmod="sha256").copy if hashing == "hmac-sha256" else blake.copy
+    """Return one number in [0, 1) per identity."""
+    start = keyed_hash(secret, hashing)  # to copy it is a fifth faster than a new hash for each identity
     digests = []
     for identity in identities:
         h = start()

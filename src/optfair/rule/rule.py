@@ -18,11 +18,13 @@ import pandas as pd
 from optfair.dual.posterior import as_rows, check_offset, check_rows, check_values
 from optfair.inputs.identity import posterior_bytes
 from optfair.inputs.values import check_columns
+from optfair.portable.graph import DEFAULT_OPSET
 from optfair.rule import decisions, file
 from optfair.rule.certificate import Certificate
 from optfair.rule.determinism import Determinism
 from optfair.rule.explaining import Subject, check_path, explain_decisions
 from optfair.rule.explanation import Explanation
+from optfair.rule.exporting import export_rule
 from optfair.rule.folders import score_rows
 from optfair.rule.promise import Promise
 from optfair.rule.score_terms import ScoreTerms
@@ -354,6 +356,43 @@ class FairRule:
         True
         """
         file.write_document(Path(path), file.rule_content(self), self.key)
+
+    def export(
+        self, path: Any, decision: str = "hashed", *, hashing: str = "blake2b", opset: int = DEFAULT_OPSET
+    ) -> list[Path]:
+        """Write the rule for services without optfair; the secret key is in none of the files.
+
+        The files hold test vectors, and are written only if these come out.
+
+        Parameters
+        ----------
+        path : str or path
+            ``fair.json``, with scorers of one file in Python and JavaScript beside it; or ``fair.onnx``, a graph from
+            ``joint``, (n, n_groups, n_classes), to ``probabilities``, ``scores`` and ``undecided`` (extra ``onnx``).
+        decision : {"hashed", "argmax", "sampled"}, default "hashed"
+            How a class is chosen; see `predict`.
+        hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
+            Hash of "hashed"; the second is in every language.
+        opset : int, default 19
+            Version of the ONNX operators.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from optfair import solve
+        >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
+        >>> rule = solve(Z, "dp", 0.01, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [path.name for path in rule.export(os.path.join(folder, "fair.json"))]
+        ['fair.json', 'optfair_score.py', 'optfair_score.mjs']
+        """
+        return export_rule(self, path, decision, hashing, opset)
 
 
 def flat(weights: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""What runs without optfair: graphs of rules, and scorers of one file."""
