@@ -1,6 +1,7 @@
 """Test decisions: hashed, the same person gets the same class, and the population follows the randomised rule."""
 
 import hashlib
+import hmac
 import warnings
 from dataclasses import replace
 
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optfair
-from optfair.rule.decisions import check_decision, check_keys, choose, decide, uniforms
+from optfair.inputs.identity import key_bytes
+from optfair.rule.decisions import HASHES, check_decision, check_keys, choose, decide, uniforms
 from optfair.rule.keys import KEY_BYTES, new_key
 from tests.problems import blind
 
@@ -335,6 +337,25 @@ def test_uniforms_are_the_top_bits_of_the_keyed_hash():
     expected = [(int.from_bytes(digest, "little") >> 11) / 2**53 for digest in digests]
     assert uniforms(secret, people).tolist() == expected
     assert uniforms(secret, []).shape == (0,)
+
+
+def test_uniforms_of_the_other_hash():
+    secret, people = new_key(1), [b"", b"a", b"b" * 300]
+    digests = [hmac.new(secret, person, "sha256").digest()[:8] for person in people]
+    expected = [(int.from_bytes(digest, "little") >> 11) / 2**53 for digest in digests]
+    assert uniforms(secret, people, "hmac-sha256").tolist() == expected
+
+
+def test_the_hash_is_a_choice_of_who_decides(rule, Z):
+    keys = range(len(Z))
+    one, other = (rule.predict(Z, keys=keys, hashing=hashing) for hashing in HASHES)
+    assert (one != other).any() and (one == other)[rule.predict_proba(Z).max(axis=1) > 0.999].all()
+    draws = rule.explain(Z, keys=keys, hashing="hmac-sha256").table["draw"]
+    secret = rule.key
+    expected = uniforms(secret, [b"k" + key_bytes(key) for key in keys], "hmac-sha256")
+    np.testing.assert_array_equal(draws[draws.notna()], expected[draws.notna()])
+    with pytest.raises(ValueError, match=r"^hashing='md5': must be one of 'blake2b', 'hmac-sha256'.$"):
+        rule.predict(Z, hashing="md5")
 
 
 def test_ties_go_to_the_first_class_whatever_the_rounding():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from optfair.cli.deployment import add_export
 from optfair.cli.options import (
     DEFAULT_CRITERION,
     EXIT_CODES,
@@ -39,6 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
         _add_predict,
         _add_explain,
         _add_report,
+        add_export,
         _add_frontier,
         _add_plan,
         _add_monitor,

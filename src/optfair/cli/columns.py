@@ -34,6 +34,7 @@ COLUMN_OPTIONS = {
     "predict": ("key",),
     "report": ("label", "weight", "cluster", "key"),
     "explain": ("key",),
+    "export": ("key",),
 }
 
 

@@ -89,6 +89,11 @@ def add_table(parser: argparse.ArgumentParser, nargs: str | None = None, folders
     """Add the table that a command reads, and how it is written. folders : whether it may be a folder."""
     folder = "; or a folder of Parquet files, which may be larger than memory" if folders else ""
     parser.add_argument("file", metavar="FILE", nargs=nargs, help=f"table: {TABLES}{folder}")
+    add_csv(parser)
+
+
+def add_csv(parser: argparse.ArgumentParser) -> None:
+    """Add how a CSV file is written."""
     parser.add_argument("--encoding", default="utf-8", help="encoding of a CSV file (default: %(default)s)")
     parser.add_argument(
         "--separator", help="character between the cells of a CSV file (default: a comma, or a tab for .tsv)"
@@ -113,6 +118,11 @@ def add_model(parser: argparse.ArgumentParser, folders: bool = False) -> None:
     """Add the model of `predict` and `explain`, the table of people, and who they are. folders : see `add_table`."""
     parser.add_argument("model", metavar="MODEL", help="file written by `optfair fit` or `.save()`")
     add_table(parser, folders=folders)
+    add_people(parser)
+
+
+def add_people(parser: argparse.ArgumentParser) -> None:
+    """Add who the people of a table are to a model, and which types its file may hold."""
     parser.add_argument(
         "--group",
         metavar="COLUMN",

@@ -29,7 +29,7 @@ def check_paths(arguments: Namespace) -> None:
         is_folder = Path(arguments.file).is_dir()
     if is_folder and arguments.command == "predict":
         return _check_folders(arguments)
-    if arguments.output and arguments.command not in ("fit", "report"):
+    if arguments.output and arguments.command not in ("fit", "report", "export"):
         table_kind(arguments.output)
     output_options = ("output", "test") if arguments.command == "datasets" else ("output", "plot", *PAGES)
     outputs = [path for name in output_options if (path := getattr(arguments, name, None))]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.inputs.feature_schema import BOOLEAN, INTEGER, NUMBER, TEXT, Feature
+from optfair.inputs.labels import MISSING
 from optfair.inputs.score_columns import ScoreColumns
 
 N_ROWS = 2_000  # of which a few are chosen
@@ -24,11 +25,21 @@ def example_rows(model: Any, n: int = N_ROWS, seed: int = 0) -> Any:
         return rng.standard_normal((n, int(getattr(model, "n_features_in_", 1))))
     columns = [example_column(feature, n, rng) for feature in features]
     if model._form.names:
-        return _with_scores(model, pd.DataFrame(dict(zip(model._form.names, columns, strict=True))), rng)
+        frame = pd.DataFrame(dict(zip(model._form.names, columns, strict=True)))
+        return _with_groups(model, _with_scores(model, frame, rng), rng)
     if model._form.layout == "flat":
         return columns[0]
     kinds = {feature.kind for feature in features}
     return np.column_stack(columns).astype(np.float64 if kinds <= {BOOLEAN, INTEGER, NUMBER} else object)
+
+
+def _with_groups(model: Any, frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return a table whose sensitive columns hold groups that the model knows, where it reads them there."""
+    source = model.sensitive_features
+    names = source if isinstance(source, list) else [source]
+    if model.awareness == "aware" and all(isinstance(name, str) for name in names):
+        frame[names] = _group_frame(model, len(frame), rng).to_numpy()
+    return frame
 
 
 def _with_scores(model: Any, frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -65,6 +76,11 @@ def example_groups(model: Any, n: int, seed: int = 0) -> Any:
     """Return groups of rows, as `predict` of an aware classifier takes them; None where it does not."""
     if not model._asks_for_groups():
         return None
-    rng = np.random.default_rng(seed + 1)
-    chosen = model.groups_[rng.integers(len(model.groups_), size=n)]
-    return chosen.to_frame(index=False) if isinstance(chosen, pd.MultiIndex) else pd.Series(chosen, name=None)
+    frame = _group_frame(model, n, np.random.default_rng(seed + 1))
+    return frame if frame.shape[1] > 1 else frame.iloc[:, 0]
+
+
+def _group_frame(model: Any, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return groups that a classifier knows, a column for each attribute; a group of missing ones is missing."""
+    frame = model.groups_[rng.integers(len(model.groups_), size=n)].to_frame(index=False)
+    return frame.where(frame != MISSING, None) if model.missing == "group" else frame

@@ -34,10 +34,10 @@ def add_group_codes(graph: GraphBuilder, model: Any, features: FeatureTensors, n
     table = np.full(int(np.prod(sizes)), -1, dtype=np.int64)
     positions = sum((np.asarray(c, dtype=np.int64) + 1) * s for c, s in zip(groups.codes, strides, strict=True))
     table[positions] = np.arange(len(groups))
-    one = graph.constant(np.array(1))
+    unit = graph.constant(np.array(1))
     place = None
     for code, stride in zip(codes, strides.tolist(), strict=True):
-        term = graph.add("Mul", graph.add("Add", code, one), graph.constant(np.array(stride)))
+        term = graph.add("Mul", graph.add("Add", code, unit), graph.constant(np.array(stride)))
         place = term if place is None else graph.add("Add", place, term)
     assert place is not None
     return graph.add("Gather", graph.constant(table), place, axis=0)
@@ -55,13 +55,13 @@ def add_group_indicators(graph: GraphBuilder, codes: str, n_groups: int) -> str:
 
 
 def add_own_block(graph: GraphBuilder, Z: str, indicators: str, pooled: str) -> str:
-    """Return P(Y | X, A), (n, m), of the group of each row; `pooled` where a model rules this group out.  Z: (n, A, m)"""
+    """Return P(Y | X, A), (n, m), of the group of each row; `pooled` where a model rules it out.   Z: (n, A, m)"""
     weights = graph.add("Unsqueeze", indicators, graph.constant(np.array([2])))
     block = graph.add("ReduceSum", graph.add("Mul", Z, weights), graph.constant(np.array([1])), keepdims=0)
     total = graph.add("ReduceSum", block, graph.constant(np.array([1])), keepdims=1)
-    zero, one = graph.constant(np.float64(0.0)), graph.constant(np.float64(1.0))
+    zero, unit = graph.constant(np.float64(0.0)), graph.constant(np.float64(1.0))
     is_possible = graph.add("Greater", total, zero)
-    share = graph.add("Div", block, graph.add("Where", is_possible, total, one))
+    share = graph.add("Div", block, graph.add("Where", is_possible, total, unit))
     return graph.add("Where", is_possible, share, pooled)
 
 

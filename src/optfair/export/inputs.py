@@ -35,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True)
 class FeatureTensors:
-    """What a step of a model reads: columns, or one matrix (n, d). width : d, where it is known. is_text : of a matrix."""
+    """What a step of a model reads: columns, or one matrix (n, d). width : d, where known. is_text : of the matrix."""
 
     columns: tuple[Column, ...] = ()
     tensor: str | None = None

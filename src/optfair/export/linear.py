@@ -75,9 +75,9 @@ def _heads(posterior: Any, A: int, m: int) -> dict[str, Any]:
     if isinstance(posterior, GivenGroupModel):
         return {"joint": None, "classes": classes, "groups": [Head((), np.arange(A), A, np.full(A, 1 / A))] * m}
     models = posterior.groups
-    shared = [] if models.transformer is None else fitted_steps(models.transformer)
+    common_steps = [] if models.transformer is None else fitted_steps(models.transformer)
     groups = [
-        Head((), np.arange(A), A, shares) if inner is None else Head.of([*shared, *fitted_steps(inner)], cells, A)
+        Head((), np.arange(A), A, shares) if inner is None else Head.of([*common_steps, *fitted_steps(inner)], cells, A)
         for inner, cells, shares in zip(models.models, models.columns, models.shares, strict=True)
     ]
     return {"joint": None, "classes": classes, "groups": groups}

@@ -18,7 +18,7 @@ from optfair.export.posterior import add_mixture, add_posterior
 from optfair.export.steps import StepWriter
 from optfair.inprocessing.mixture import NEGLIGIBLE
 from optfair.inputs.containers import take_rows
-from optfair.portable.graph import DEFAULT_OPSET, OPSETS, GraphBuilder
+from optfair.portable.graph import DEFAULT_OPSET, GraphBuilder
 from optfair.portable.rule_graph import RuleTensors, add_mean, add_rule
 from optfair.portable.scorer_file import SLACK, plain_label, write_scorer
 from optfair.posteriors.models import place_in_groups
@@ -52,7 +52,6 @@ def export_model(
     inputs : of a graph: what `predict` is given, or z of the models ("posterior").
     """
     check_choice("inputs", inputs, INPUTS)
-    check_opset(opset)
     target = check_path(path, model.decision)
     if target.suffix.lower() == ".json":
         return write_scorer(target, model_document(model))
@@ -72,12 +71,6 @@ def export_model(
     return [write_graph(target, graph, feeds, h, {**facts, "inputs": names.entries}, max_difference)]
 
 
-def check_opset(opset: Any) -> None:
-    """Check the version of the operators."""
-    if isinstance(opset, bool) or not isinstance(opset, int) or not OPSETS[0] <= opset <= OPSETS[1]:
-        raise ValueError(f"opset={opset!r}: must be an integer from {OPSETS[0]} to {OPSETS[1]}.")
-
-
 # -- graphs ------------------------------------------------------------------------------------------------
 def _feature_graph(graph: GraphBuilder, model: Any, names: InputNames) -> RuleTensors:
     """Write a graph from what `predict` is given to the answers."""
@@ -92,7 +85,7 @@ def _feature_graph(graph: GraphBuilder, model: Any, names: InputNames) -> RuleTe
     if codes is None:
         features = features.without(model.sensitive_features)
     models = model.fold_models_ or (model.posterior_model_,)
-    rules = [_add_rule(graph, model, add_posterior(graph, writer, one, features), one, codes) for one in models]
+    rules = [_add_rule(graph, model, add_posterior(graph, writer, part, features), part, codes) for part in models]
     scores = [rule.scores for rule in rules if rule.scores is not None]
     return RuleTensors(add_mean(graph, [rule.probabilities for rule in rules]), add_mean(graph, scores))
 
@@ -117,7 +110,8 @@ def _posterior_graph(graph: GraphBuilder, model: Any, names: InputNames) -> tupl
     Z = graph.add_input("joint", np.float64, ("n", *shape))
     names.entries.append({"name": "joint", "input": "joint", "type": "float64", "role": "posterior"})
     raw, group = _posterior_examples(model)
-    codes = None
+    rows = telling_rows(_rule_answers(model, [raw], group))
+    raw, group, codes = raw[rows], None if group is None else group[rows], None
     feeds = {"joint": raw}
     if group is not None:
         codes = graph.add_input("group_code", np.int64, ("n", 1))
@@ -141,22 +135,24 @@ def _check_single(model: Any) -> None:
         )
     if model.fold_models_:
         raise ExportError(
-            f"ensemble: the answers are a mixture of the rules of {len(model.fold_models_)} models; export them as .onnx, "
-            "from their features, or as .json."
+            f"ensemble: the answers are a mixture of the rules of {len(model.fold_models_)} models; export them from "
+            "their features, or as .json."
         )
 
 
 def _feed_cases(feeds: dict[str, np.ndarray], n: int) -> list[dict[str, Any]]:
     """Return inputs row by row, as JSON has them."""
-    return [{name: _plain(values[k]) for name, values in feeds.items()} for k in range(n)]
+    return [{name: plain_value(values[k]) for name, values in feeds.items()} for k in range(n)]
 
 
-def _plain(value: Any) -> Any:
-    """Return numbers and texts as JSON has them; not a number is null."""
+def plain_value(value: Any) -> Any:
+    """Return numbers, texts and what holds them as JSON has them; not a number is null."""
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return plain_value(value.tolist())
     if isinstance(value, list):
-        return [_plain(entry) for entry in value]
+        return [plain_value(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: plain_value(entry) for name, entry in value.items()}
     value = value.item() if isinstance(value, np.generic) else value
     return None if value is None or value is pd.NA or value != value else value
 
@@ -167,8 +163,8 @@ def model_document(model: Any) -> dict[str, Any]:
     if not hasattr(model, "rule_"):
         _check_single(model)
     n_models = max(1, len(model.fold_models_))
-    drawn = [_posterior_examples(model, seed) for seed in range(n_models)]
-    raws, group = [raw for raw, _ in drawn], drawn[0][1]
+    examples = [_posterior_examples(model, seed) for seed in range(n_models)]
+    raws, group = [raw for raw, _ in examples], examples[0][1]
     rows = telling_rows(_rule_answers(model, raws, group))
     raws, group = [raw[rows] for raw in raws], None if group is None else group[rows]
     h = _rule_answers(model, raws, group)
@@ -224,9 +220,7 @@ def _with_features(model: Any, inputs: list[dict[str, Any]], h: np.ndarray) -> t
     features: list[dict[str, Any]] = []
     codes = None if model.awareness == "blind" else _group_codes(model, X, groups)
     for row in rows.tolist():
-        values = frame[row]
-        values = {k: _plain(v) for k, v in values.items()} if isinstance(values, dict) else _plain(values)
-        features.append({"features": values, **_named(model, codes, row)})
+        features.append({"features": plain_value(frame[row]), **_named(model, codes, row)})
     return [*inputs[::2], *features], np.concatenate([h[::2], answers[rows]])
 
 

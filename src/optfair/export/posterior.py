@@ -42,8 +42,8 @@ def _class_probabilities(graph: GraphBuilder, writer: StepWriter, model: ClassMo
         features = features.without(inner.unused)
         if inner.transformer is not None:
             features = writer.transform(fitted_steps(inner.transformer), features)
-        P, own = writer.probabilities(inner.model, features), np.asarray(inner.model.classes_, dtype=int)
-        return add_places(graph, P, model.columns[own], model.m)
+        P, codes = writer.probabilities(inner.model, features), np.asarray(inner.model.classes_, dtype=int)
+        return add_places(graph, P, model.columns[codes], model.m)
     return add_places(graph, writer.probabilities(inner, features), model.columns, model.m)
 
 

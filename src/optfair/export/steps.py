@@ -18,6 +18,7 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
@@ -31,9 +32,11 @@ from optfair.export.trees import add_forest, add_gradient_boosting, add_hist_gra
 from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.score_columns import ScoreColumns
 from optfair.portable.graph import ML, ML_OPSET, GraphBuilder
+from optfair.portable.runtime import open_graph
 from optfair.posteriors.preprocessing import fitted_steps
 
 Classifier = Callable[[GraphBuilder, Any, FeatureTensors], str]
+LOCALE = "C.UTF-8"  # in which texts become lower-case; that of skl2onnx, en_US, is absent from most containers
 OTHER_WAY = "Export the rule by itself (inputs='posterior', or .json) and give it P(A, Y | X) of your models"
 
 
@@ -143,12 +146,15 @@ class StepWriter:
         kind, width = (types.StringTensorType if features.has_texts else types.DoubleTensorType), features.width or 1
         initial = [("X", kind([None, getattr(step, "n_features_in_", width)]))]
         inputs = [features.matrix(self.graph)]
-        options = {id(step): {"zipmap": False}} if hasattr(step, "predict_proba") else None
+        options = {id(step): {"zipmap": False}} if hasattr(step, "predict_proba") else {}
+        if type(step) in (CountVectorizer, TfidfVectorizer):
+            options = {id(step): {"locale": LOCALE}}
         opsets = {"": self.graph.opset, ML: ML_OPSET}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of its own parts
                 model = skl2onnx.to_onnx(step, initial_types=initial, options=options, target_opset=opsets)
+            open_graph(model.SerializeToString())  # some converters write what no runtime can run
         except Exception as error:
             raise ExportError(
                 f"{type(step).__name__}: this step cannot be converted to ONNX ({brief_text(error, 100)}). {OTHER_WAY}."

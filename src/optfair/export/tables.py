@@ -19,9 +19,9 @@ Transform = Callable[[list[Any], FeatureTensors], FeatureTensors]
 
 
 def add_codes(graph: GraphBuilder, column: Column, labels: Sequence[Any], missing: int, other: int) -> str:
-    """Return the position of each entry of a column among labels, (n, 1); of a missing value, and of any other, as said.
+    """Return the position of each entry of a column among labels, (n, 1).
 
-    None and NaN among the labels are missing values too.
+    missing, other : of a missing value, and of any other. None and NaN among the labels are missing values too.
     """
     entries = [(label, k) for k, label in enumerate(labels) if not is_missing(label)]
     if column.is_text:
@@ -65,9 +65,9 @@ def add_imputer(graph: GraphBuilder, step: Any, features: FeatureTensors) -> Fea
         fill = graph.constant(np.array(str(value), dtype=object) if column.is_text else np.float64(value))
         tensor = graph.add("Where", _gaps(graph, column), fill, column.tensor)
         filled.append(Column(None, tensor, column.is_text))
-    one, zero = graph.constant(np.float64(1.0)), graph.constant(np.float64(0.0))
+    unit, zero = graph.constant(np.float64(1.0)), graph.constant(np.float64(0.0))
     for k in indicators:
-        filled.append(Column(None, graph.add("Where", _gaps(graph, columns[k]), one, zero), False))
+        filled.append(Column(None, graph.add("Where", _gaps(graph, columns[k]), unit, zero), False))
     return FeatureTensors(tuple(filled))
 
 
@@ -94,8 +94,8 @@ def add_one_hot(graph: GraphBuilder, step: Any, features: FeatureTensors) -> Fea
         missing = next((int(place) for label, place in zip(labels, places, strict=True) if is_missing(label)), other)
         table = [label for label in labels if not is_missing(label)]
         code = add_codes(graph, features.column(graph, k), table, len(table), len(table) + 1)
-        known = [int(place) for label, place in zip(labels, places, strict=True) if not is_missing(label)]
-        place = graph.add("Gather", graph.constant(np.array([*known, missing, other])), code, axis=0)
+        label_places = [int(place) for label, place in zip(labels, places, strict=True) if not is_missing(label)]
+        place = graph.add("Gather", graph.constant(np.array([*label_places, missing, other])), code, axis=0)
         columns = np.arange(size)
         if step.drop_idx_ is not None and step.drop_idx_[k] is not None:
             columns = np.delete(columns, int(step.drop_idx_[k]))

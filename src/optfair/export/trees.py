@@ -7,7 +7,7 @@ whose numbers are looked up; else the sum of the leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from optfair.portable.graph import ML, TREES_OPSET, GraphBuilder
 
 LESS_OR_EQUAL, SUM = 0, 1  # codes of the operator
 LIGHTGBM_MISSING = ("None", "NaN")  # how a split may treat missing values; zero as missing is not an operator's
-Objective = Callable[[GraphBuilder, str], str]
+LIGHTGBM_ZERO = float(np.float32(1e-35))  # numbers up to this are zeros to it, and it has thresholds there
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def add_trees(graph: GraphBuilder, X: str, trees: Sequence[Tree], targets: Seque
         leaf_targets += [target] * len(leaves)
     tensors = need_extra("onnx.numpy_helper", "export")
     splits = np.array(attributes.pop("nodes_splits"), dtype=np.float64)
-    graph.ml_opset = TREES_OPSET
+    graph.need(ML, TREES_OPSET)
     return graph.add(
         "TreeEnsemble",
         X,
@@ -188,7 +188,9 @@ def add_lightgbm(graph: GraphBuilder, model: Any, features: FeatureTensors) -> s
         raise ExportError(f"estimator: LightGBM with objective {objective[0]!r}, or as a forest, is not exported.")
     trees = [_lightgbm_tree(tree["tree_structure"]) for tree in content["tree_info"]]
     targets = [number % k for number in range(len(trees))]
-    scores = add_trees(graph, features.matrix(graph), trees, targets, k)
+    X, zero = features.matrix(graph), graph.constant(np.float64(0.0))
+    is_zero = graph.add("LessOrEqual", graph.add("Abs", X), graph.constant(np.float64(LIGHTGBM_ZERO)))
+    scores = add_trees(graph, graph.add("Where", is_zero, zero, X), trees, targets, k)
     slope = next((float(word.partition(":")[2]) for word in objective if word.startswith("sigmoid:")), 1.0)
     if k == 1 and slope != 1.0:
         scores = graph.add("Mul", scores, graph.constant(np.float64(slope)))

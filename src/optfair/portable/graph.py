@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from optfair.errors import need_extra
+from optfair.errors import brief_repr, need_extra
+from optfair.utils.checks import is_integer
 
 OPSETS = (18, 23)  # 18 reads the axes of a sum as an input; of 23 onnxruntime has all that is used here
 DEFAULT_OPSET = 19  # compares texts; of 2023
@@ -16,11 +17,18 @@ ML, ML_OPSET, TREES_OPSET = "ai.onnx.ml", 3, 5  # trees in double precision came
 Shape = Sequence[int | str | None]
 
 
+def check_opset(opset: Any) -> int:
+    """Return the version of the operators, if there are graphs of it."""
+    if not is_integer(opset, OPSETS[0]) or opset > OPSETS[1]:
+        raise ValueError(f"opset={brief_repr(opset)}: must be an integer from {OPSETS[0]} to {OPSETS[1]}.")
+    return int(opset)
+
+
 class GraphBuilder:
     """A graph that grows: nodes and constants are added and named, and `model` returns all of it."""
 
     def __init__(self, opset: int = DEFAULT_OPSET) -> None:
-        self.opset, self.ml_opset = opset, ML_OPSET
+        self.opset, self.domains = check_opset(opset), {ML: ML_OPSET}
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
         self.inputs: list[Any] = []
@@ -58,6 +66,10 @@ class GraphBuilder:
         """Add a conversion to another type."""
         return self.add("Cast", tensor, to=self._type(kind))
 
+    def need(self, domain: str, version: int) -> None:
+        """Ask for this version of the operators of a domain, or a later one."""
+        self.domains[domain] = max(self.domains.get(domain, version), version)
+
     def splice(self, model: Any, inputs: Sequence[str]) -> list[str]:
         """Add all nodes of another model, whose inputs are tensors of this graph; return the names of its outputs."""
         prefix = self._name("part")
@@ -73,15 +85,15 @@ class GraphBuilder:
             tensor.name = names.get(tensor.name, tensor.name)
             self.constants[tensor.name] = tensor
         for entry in model.opset_import:
-            if entry.domain == ML:
-                self.ml_opset = max(self.ml_opset, entry.version)
+            if entry.domain:
+                self.need(entry.domain, entry.version)
         return [names[value.name] for value in graph.output]
 
     def model(self, metadata: Mapping[str, Any], description: str) -> Any:
         """Return the model, checked. metadata : values that JSON can hold."""
         helper = self._onnx.helper
         graph = helper.make_graph(self.nodes, "optfair", self.inputs, self.outputs, list(self.constants.values()))
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(ML, self.ml_opset)]
+        opsets = [helper.make_opsetid(domain, version) for domain, version in {"": self.opset, **self.domains}.items()]
         # The oldest version of the format that has these operators, or a runtime of last year may not read it.
         version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
         model = helper.make_model(

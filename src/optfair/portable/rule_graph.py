@@ -41,8 +41,8 @@ def add_rule(graph: GraphBuilder, rule: RuleNumbers, z: str, tie: float) -> Rule
     else:
         h = add_choice(graph, add_first_best(graph, scores, tie), m)
     if rule.share > 0:
-        kept = graph.add("Mul", h, graph.constant(np.float64(1.0 - rule.share)))
-        h = graph.add("Add", kept, graph.constant(rule.share * rule.constant))
+        rest = graph.add("Mul", h, graph.constant(np.float64(1.0 - rule.share)))
+        h = graph.add("Add", rest, graph.constant(rule.share * rule.constant))
     return RuleTensors(h, scores)
 
 

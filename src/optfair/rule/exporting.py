@@ -61,7 +61,7 @@ def check_path(path: Any, decision: str) -> Path:
 def scorer_document(
     rule: FairRule, decision: str, hashing: str, cases: Sequence[Mapping[str, Any]], **model: Any
 ) -> dict[str, Any]:
-    """Return what the scorers read. model : aware, unseen, models, calibration, posterior, as far as they are asked for."""
+    """Return what the scorers read. model : aware, unseen, models, calibration, posterior, where they are not plain."""
     m = len(rule.classes)
     facts = rule_facts(rule)
     return {
@@ -89,8 +89,8 @@ def graph_facts(
     facts: Mapping[str, Any], key: bytes | None, decision: str, hashing: str, cases: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the metadata of a graph."""
-    how = {"decision": decision, "hashing": hashing, "key_fingerprint": fingerprint(key, hashing)}
-    return {**facts, **how, "test_vectors": {"key": TEST_KEY.hex(), "slack": SLACK, "cases": list(cases)}}
+    settings = {"decision": decision, "hashing": hashing, "key_fingerprint": fingerprint(key, hashing)}
+    return {**facts, **settings, "test_vectors": {"key": TEST_KEY.hex(), "slack": SLACK, "cases": list(cases)}}
 
 
 def write_graph(

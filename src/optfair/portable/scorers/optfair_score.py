@@ -161,8 +161,8 @@ class Scorer:
         if self.document["aware"] and (group in self.groups or self.document["unseen"] == "error"):
             if group not in self.groups:
                 raise ValueError(f"group={group!r}: must be one of {self.groups}.")
-            own = z[self.groups.index(group)]
-            block = [p / sum(own) for p in own] if sum(own) > 0 and kind != "own" else total
+            mine = z[self.groups.index(group)]
+            block = [p / sum(mine) for p in mine] if sum(mine) > 0 and kind != "own" else total
             if kind == "aware":
                 block = scaled(calibration["groups"][self.groups.index(group)], block + total)
             return [p if b == group else 0.0 for b in self.groups for p in block]

@@ -1,0 +1,138 @@
+"""Compare an exported model with the native one on people: the largest difference, and the answers that differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optfair.errors import ExportError, brief_text
+from optfair.export.inputs import InputNames, graph_feeds
+from optfair.export.model_file import plain_value
+from optfair.inputs.containers import layout_of
+from optfair.inputs.frames import as_frame
+from optfair.portable.runtime import open_graph
+from optfair.portable.scorer_file import SCORER_NAMES, plain_label, scorer_module
+from optfair.rule.decisions import check_keys, decide
+from optfair.utils.progress import stage
+
+BLOCK_ROWS = 10_000  # of one call of the graph
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How an exported model compares with the native one.
+
+    runtime : what ran it. largest : difference of a probability. different : positions of people with another answer.
+    """
+
+    runtime: str
+    n: int
+    largest: float
+    different: tuple[int, ...]
+
+    def __str__(self) -> str:
+        answers = "all answers the same"
+        if self.different:
+            answers = f"{len(self.different):,} answers differ, the first in row {self.different[0] + 1}"
+        return f"{self.runtime}: {self.n:,} people, largest difference of a probability {self.largest:.1e}, {answers}"
+
+
+def compare_graph(model: Any, path: Path, X: Any, groups: Any, keys: Sequence[Any] | None) -> Comparison:
+    """Compare ``fair.onnx``, run by onnxruntime, with a classifier. groups : as `predict` takes them, or None."""
+    session = open_graph(path.read_bytes())
+    metadata = session.get_modelmeta().custom_metadata_map
+    names = InputNames(json.loads(metadata["inputs"]))
+    if any(entry["role"] == "posterior" for entry in names.entries):
+        raise ExportError("the graph reads posteriors, not the features of a table; compare one that reads features.")
+    feeds = graph_feeds(names, X, groups)
+    h = _native(model, X, groups)
+    parts = []
+    for start in range(0, len(h), BLOCK_ROWS):
+        block = {name: values[start : start + BLOCK_ROWS] for name, values in feeds.items()}
+        parts.append(session.run(["probabilities"], block)[0])
+    P = np.concatenate(parts)
+    persons = list(keys) if keys is not None else list(range(len(h)))
+    answers = [_codes(model, probabilities, persons) for probabilities in (h, P)]
+    return _compared("onnxruntime", h, P, answers[0] != answers[1])
+
+
+def compare_scorers(model: Any, path: Path, X: Any, groups: Any, keys: Sequence[Any] | None) -> list[Comparison]:
+    """Compare ``fair.json``, read by the scorers beside it, with a classifier; JavaScript where node is there."""
+    document = json.loads(path.read_text("utf-8"))
+    h = _native(model, X, groups)
+    requests = _requests(model, document, X, groups)
+    persons = list(keys) if keys is not None else list(range(len(h)))
+    expected = [plain_label(model.classes_[code], "classes") for code in _codes(model, h, persons)]
+    secret = model._key()
+    scorer = scorer_module().Scorer(document, () if secret is None else (secret,))
+    answers, P = [], []
+    with stage("asking the scorer", len(requests), unit="people") as work:
+        for person, request in zip(persons, requests, strict=True):
+            answers.append(scorer.answer(person, **request))
+            P.append(scorer.probabilities(**request))
+            work.advance(1)
+    results = [_compared("Python scorer", h, np.array(P), _unequal(answers, expected))]
+    if shutil.which("node"):
+        lines = _ask_node(path, persons, requests, secret)
+        P = [line["probabilities"] for line in lines]
+        answers = [line["answer"] for line in lines]
+        results.append(_compared("JavaScript scorer (node)", h, np.array(P), _unequal(answers, expected)))
+    return results
+
+
+def _native(model: Any, X: Any, groups: Any) -> np.ndarray:
+    """Return h by the model itself."""
+    return np.asarray(model.predict_proba(X, **({} if groups is None else {"sensitive_features": groups})))
+
+
+def _codes(model: Any, h: np.ndarray, persons: Sequence[Any]) -> np.ndarray:
+    """Return decisions, by the hash of each person; of sampled ones the likeliest class."""
+    decision = "argmax" if model.decision == "sampled" else model.decision
+    keys = check_keys(persons, len(h)) if decision == "hashed" else None
+    return decide(h, decision, lambda rows: [], keys, None, model._key(), model.hashing)
+
+
+def _requests(model: Any, document: dict[str, Any], X: Any, groups: Any) -> list[dict[str, Any]]:
+    """Return what the scorers are asked: features where they know the models, else what these say."""
+    features, codes = model._check_new_rows(X, groups)
+    if document["posterior"] is not None:
+        rows = as_frame(X).to_dict("records") if layout_of(X) in ("pandas", "polars") else np.asarray(X).tolist()
+        requests = [{"features": plain_value(row)} for row in rows]
+    else:
+        models = model.fold_models_ or (model.posterior_model_,)
+        raws = [posterior(features).tolist() for posterior in models]
+        requests = [{"joint": list(zs) if len(zs) > 1 else zs[0]} for zs in zip(*raws, strict=True)]
+    if codes is not None:
+        labels = [*(plain_label(label, "groups") for label in model.groups_), None]  # the last of a group not seen
+        requests = [{**request, "group": labels[code]} for request, code in zip(requests, codes.tolist(), strict=True)]
+    return requests
+
+
+def _ask_node(
+    path: Path, persons: Sequence[Any], requests: Sequence[Any], secret: bytes | None
+) -> list[dict[str, Any]]:
+    """Return the answers of the JavaScript scorer, in a process of its own; it gets the key in its environment."""
+    lines = (json.dumps({"person": person, **request}) for person, request in zip(persons, requests, strict=True))
+    environment = os.environ if secret is None else {**os.environ, "OPTFAIR_KEY": secret.hex()}
+    command = ["node", str(path.with_name(SCORER_NAMES[1])), str(path)]
+    with stage("asking the JavaScript scorer"):
+        result = subprocess.run(command, input="\n".join(lines), env=environment, capture_output=True, text=True)
+    if result.returncode:
+        raise ExportError(f"{SCORER_NAMES[1]}: node could not run it ({brief_text(result.stderr, 200)}).")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def _compared(runtime: str, h: np.ndarray, P: np.ndarray, is_different: np.ndarray) -> Comparison:
+    return Comparison(runtime, len(h), float(np.abs(P - h).max()), tuple(np.flatnonzero(is_different).tolist()))
+
+
+def _unequal(answers: Sequence[Any], expected: Sequence[Any]) -> np.ndarray:
+    return np.array([answer != label for answer, label in zip(answers, expected, strict=True)])

@@ -1,0 +1,61 @@
+"""Comparisons of exported models with native ones: they find what differs."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from optfair.errors import ExportError
+from optfair.export.checking import compare_graph, compare_scorers
+from tests.export.helpers import GROUP_NEW, TABLE, TABLE_NEW, X_NEW, fit_post
+
+
+def test_graphs_are_compared(tmp_path):
+    pytest.importorskip("onnx", reason="graphs are written by onnx")
+    model = fit_post(X=TABLE)
+    [path] = model.export(tmp_path / "fair.onnx")
+    comparison = compare_graph(model, path, TABLE_NEW, None, None)
+    assert comparison.different == () and comparison.n == len(TABLE_NEW) and comparison.largest < 1e-9
+    assert str(comparison).startswith("onnxruntime: 1,200 people, largest difference of a probability ")
+    assert str(comparison).endswith(", all answers the same")
+    other = model.with_tolerance(0.3)
+    different = compare_graph(other, path, TABLE_NEW, None, None)
+    same_draws = model.predict(TABLE_NEW, keys=range(len(TABLE_NEW))) == other.predict(
+        TABLE_NEW, keys=range(len(TABLE_NEW))
+    )
+    assert list(different.different) == np.flatnonzero(~same_draws).tolist() and len(different.different) > 5
+    assert f"{len(different.different)} answers differ, the first in row {different.different[0] + 1}" in str(different)
+
+
+def test_a_graph_of_posteriors_is_not_compared_with_a_table(tmp_path):
+    pytest.importorskip("onnx", reason="graphs are written by onnx")
+    model = fit_post()
+    [path] = model.export(tmp_path / "fair.onnx", inputs="posterior")
+    with pytest.raises(ExportError, match=r"^the graph reads posteriors, not the features of a table; "):
+        compare_graph(model, path, X_NEW, None, None)
+
+
+def test_scorers_are_compared(tmp_path):
+    model = fit_post(awareness="aware")
+    path = model.export(tmp_path / "fair.json")[0]
+    keys = [("north", k) for k in range(100)]
+    assert all(not c.different for c in compare_scorers(model, path, X_NEW[:100], GROUP_NEW[:100], keys))
+    other = model.with_tolerance(0.4)
+    assert all(c.different for c in compare_scorers(other, path, X_NEW[:100], GROUP_NEW[:100], keys))
+
+
+def test_what_node_says_is_passed_on(tmp_path):
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    model = fit_post()
+    path = model.export(tmp_path / "fair.json")[0]
+    (tmp_path / "optfair_score.mjs").write_text("throw new Error('not today');")
+    with pytest.raises(ExportError, match=r"^optfair_score.mjs: node could not run it \(.*not today"):
+        compare_scorers(model, path, X_NEW[:5], None, None)
+
+
+def test_sampled_answers_are_compared_by_their_probabilities(tmp_path):
+    pytest.importorskip("onnx", reason="graphs are written by onnx")
+    model = fit_post(decision="sampled")
+    [path] = model.export(tmp_path / "fair.onnx")
+    assert compare_graph(model, path, X_NEW, None, None).different == ()

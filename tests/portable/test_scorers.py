@@ -1,0 +1,244 @@
+"""The scorers of one file: the same answers in Python and JavaScript, nothing but their standard libraries."""
+
+import ast
+import hashlib
+import hmac
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from optfair.inputs.identity import key_bytes
+from optfair.portable.scorer_file import plain_label, scorer_module
+from optfair.rule.decisions import HASHES, uniforms
+from optfair.rule.keys import new_key
+from tests.portable.helpers import LANGUAGES, SCORERS, ask_scorer, command, make_rule, run_scorer
+
+KEY = bytes(range(32))
+PERSONS = ["id-1", "", "Zoë 日本", 0, 7, -3, 2.5, -0.5, 1e15, True, False, ["north", 7], [["a"], "b", 1.5], "x" * 300]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Return (posteriors, rule, path) of a rule exported for each hash."""
+    results = {}
+    for hashing in HASHES:
+        Z, rule = make_rule()
+        folder = tmp_path_factory.mktemp(hashing)
+        rule.export(folder / "fair.json", hashing=hashing)
+        results[hashing] = Z, rule, folder / "fair.json"
+    return results
+
+
+@pytest.mark.parametrize("hashing", HASHES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_answers_are_those_of_the_rule(language, hashing, exported):
+    Z, rule, path = exported[hashing]
+    persons = [f"person {k}" for k in range(len(Z))]
+    requests = [{"person": person, "joint": z} for person, z in zip(persons, Z.tolist(), strict=True)]
+    lines = ask_scorer(language, path, requests, rule.key)
+    assert [line["answer"] for line in lines] == rule.predict(Z, keys=persons, hashing=hashing).tolist()
+    np.testing.assert_allclose([line["probabilities"] for line in lines], rule.predict_proba(Z), atol=1e-10)
+    assert (rule.predict_proba(Z).max(axis=1) < 0.99).sum() > 5
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_factors_are_multiplied(language, exported):
+    Z, rule, path = exported["blake2b"]
+    P = Z.sum(axis=1)
+    Q = Z / P[:, None, :]
+    requests = [{"person": 1, "classes": p, "groups": q} for p, q in zip(P[:50].tolist(), Q[:50].tolist(), strict=True)]
+    lines = ask_scorer(language, path, requests, rule.key)
+    np.testing.assert_allclose([line["probabilities"] for line in lines], rule.predict_proba(Z[:50]), atol=1e-8)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_offsets_are_added_to_the_scores(language, exported):
+    Z, rule, path = exported["blake2b"]
+    offset = np.random.default_rng(0).normal(0, 0.1, (40, 3))
+    requests = [{"person": 1, "joint": z, "offset": o} for z, o in zip(Z[:40].tolist(), offset.tolist(), strict=True)]
+    lines = ask_scorer(language, path, requests, rule.key)
+    np.testing.assert_allclose(
+        [line["probabilities"] for line in lines], rule.predict_proba(Z[:40], offset=offset), atol=1e-8
+    )
+
+
+# -- bytes -----------------------------------------------------------------------------------------------------
+def test_bytes_of_a_person_are_those_of_the_package():
+    scorer = scorer_module()
+    for person in [*PERSONS, b"raw", 2**70]:
+        as_key = tuple(map(tuple_of, person)) if isinstance(person, list) else person
+        assert scorer.person_bytes(person) == key_bytes(as_key)
+        for hashing in HASHES:
+            expected = uniforms(KEY, [b"k" + key_bytes(as_key)], hashing)[0]
+            assert scorer.draw(KEY, person, hashing) == expected
+
+
+def tuple_of(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def test_bytes_are_as_published():
+    """The table of docs/production.md, by hand: tag, length, little-endian."""
+    scorer = scorer_module()
+    assert scorer.person_bytes("é") == b"s\xc3\xa9"
+    assert scorer.person_bytes(7) == scorer.person_bytes(7.0) == b"i7"
+    assert scorer.person_bytes(True) == b"i1"
+    assert scorer.person_bytes(2.5) == b"f" + struct.pack("<d", 2.5)
+    assert scorer.person_bytes(["a", 1]) == b"t" + struct.pack("<Q", 2) + b"sa" + struct.pack("<Q", 2) + b"i1"
+    digest = hashlib.blake2b(b"ks\xc3\xa9", key=KEY, digest_size=8).digest()
+    assert scorer.draw(KEY, "é", "blake2b") == (int.from_bytes(digest, "little") >> 11) / 2**53
+    digest = hmac.new(KEY, b"ks\xc3\xa9", "sha256").digest()[:8]
+    assert scorer.draw(KEY, "é", "hmac-sha256") == (int.from_bytes(digest, "little") >> 11) / 2**53
+
+
+@pytest.mark.parametrize("hashing", HASHES)
+def test_both_languages_draw_the_same_numbers(hashing, tmp_path):
+    command("node", SCORERS)
+    persons = [*PERSONS, *("a" * n for n in (117, 118, 119, 125, 126, 127, 128, 245, 254, 255, 256))]
+    script = tmp_path / "draw.mjs"
+    script.write_text(
+        f"import {{ draw }} from {json.dumps((SCORERS / 'optfair_score.mjs').as_uri())};\n"
+        f"const key = Buffer.from('{KEY.hex()}', 'hex');\n"
+        f"console.log(JSON.stringify({json.dumps(persons)}.map((person) => draw(key, person, '{hashing}'))));\n"
+    )
+    process = subprocess.run(["node", str(script)], capture_output=True, text=True, check=True)
+    expected = [scorer_module().draw(KEY, person, hashing) for person in persons]
+    assert json.loads(process.stdout) == expected
+
+
+# -- refusals --------------------------------------------------------------------------------------------------
+DAMAGE = {
+    "a weight": lambda d: d["rule"]["weights"][0].__setitem__(0, d["rule"]["weights"][0][0] + 1e-3),
+    "a temperature": lambda d: d["rule"]["temperatures"].__setitem__(0, d["rule"]["temperatures"][0] * 1.5),
+    "the hash": lambda d: d.__setitem__("hashing", "hmac-sha256" if d["hashing"] == "blake2b" else "blake2b"),
+    "classes in another order": lambda d: d["classes"].reverse(),
+    "an answer": lambda d: d["vectors"]["cases"][0].__setitem__("answer", "nobody"),
+    "a draw": lambda d: d["vectors"]["cases"][0].__setitem__("draw", 0.5),
+    "not a number": lambda d: d["rule"]["weights"][0].__setitem__(0, float("nan")),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("part", DAMAGE)
+def test_a_damaged_file_is_refused(part, language, exported, tmp_path):
+    _, rule, path = exported["blake2b"]
+    document = json.loads(path.read_text("utf-8"))
+    DAMAGE[part](document)
+    folder = path.parent
+    damaged = folder / f"{language}-{part.replace(' ', '-')}.json"
+    text = json.dumps(document).replace("NaN", "null" if language == "node" else "NaN")
+    damaged.write_text(text, "utf-8")
+    process = run_scorer(language, damaged, [], rule.key)
+    assert process.returncode != 0
+    assert "a test vector does not come out" in process.stderr or "null" in text or "unsupported operand" in text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_another_file_is_refused(language, exported, tmp_path):
+    _, _, path = exported["blake2b"]
+    other = path.parent / "other.json"
+    other.write_text('{"format": "optfair scorer", "version": 2}')
+    assert "not a scorer of version 1" in run_scorer(language, other, []).stderr
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_key_is_checked(language, exported):
+    Z, rule, path = exported["blake2b"]
+    undecided = Z[rule.predict_proba(Z).max(axis=1) < 0.99][0].tolist()
+    certain = Z[rule.predict_proba(Z).max(axis=1) == 1][0].tolist()
+    assert "not the one that belongs" in run_scorer(language, path, [], new_key(99)).stderr
+    process = run_scorer(language, path, [{"person": 1, "joint": undecided}])
+    assert process.returncode and "key: missing" in process.stderr
+    assert run_scorer(language, path, [{"person": 1, "joint": certain}]).returncode == 0  # nothing is drawn
+    process = run_scorer(language, path, [{"joint": undecided}], rule.key)
+    assert process.returncode and "must be text, a number, bytes, or a list of these" in process.stderr
+
+
+def test_a_key_file_that_others_can_read_is_refused(exported, tmp_path):
+    Z, rule, path = exported["blake2b"]
+    rule.save(tmp_path / "rule.json")
+    key_file = tmp_path / "rule.json.key"
+    scorer = scorer_module().load(str(path), key_file=str(key_file))
+    assert scorer.key == rule.key
+    assert [scorer.answer(k, joint=z) for k, z in enumerate(Z[:20].tolist())] == rule.predict(
+        Z[:20], keys=range(20)
+    ).tolist()
+    os.chmod(key_file, 0o644)
+    with pytest.raises(ValueError, match=r"rule.json.key: others can read the key; chmod 600.$"):
+        scorer_module().load(str(path), key_file=str(key_file))
+
+
+BAD = {
+    "too few groups": [[0.5, 0.3, 0.2]],
+    "too few classes": [[0.3, 0.2], [0.3, 0.1], [0.1, 0.0]],
+    "a sum above one": [[0.5, 0.3, 0.2], [0.1, 0.0, 0.0], [0.0, 0.0, 0.0]],
+    "a negative one": [[-0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]],
+    "not a number": [[float("nan"), 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]],
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_posterior_is_refused(case, exported):
+    _, rule, path = exported["blake2b"]
+    scorer = scorer_module().load(str(path), key=rule.key)
+    with pytest.raises(ValueError, match=r"^joint: "):
+        scorer.answer("x", joint=BAD[case])
+    if case != "not a number":  # which JSON does not have
+        process = run_scorer("node", path, [{"person": "x", "joint": BAD[case]}], rule.key)
+        assert process.returncode and "joint: " in process.stderr
+
+
+@pytest.mark.parametrize("person", [None, float("nan"), float("inf"), {"a": 1}, object()])
+def test_who_has_no_bytes_is_refused(person):
+    with pytest.raises(ValueError, match="must be text, a number, bytes, or a list of these"):
+        scorer_module().person_bytes(person)
+
+
+def test_javascript_refuses_numbers_that_it_has_not_read_whole(exported):
+    Z, rule, path = exported["blake2b"]
+    undecided = Z[rule.predict_proba(Z).max(axis=1) < 0.99][0].tolist()
+    process = run_scorer("node", path, [{"person": 2**60, "joint": undecided}], rule.key)
+    assert process.returncode and "has lost digits" in process.stderr
+
+
+# -- what the files are ----------------------------------------------------------------------------------------
+def test_the_python_scorer_needs_the_standard_library_only():
+    tree = ast.parse((SCORERS / "optfair_score.py").read_text("utf-8"), feature_version=(3, 8))
+    modules = {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+    }
+    assert modules <= set(sys.stdlib_module_names)
+
+
+def test_the_javascript_scorer_needs_node_only():
+    lines = [
+        line for line in (SCORERS / "optfair_score.mjs").read_text("utf-8").splitlines() if line.startswith("import")
+    ]
+    assert lines and all(' from "node:' in line for line in lines)
+
+
+def test_no_file_holds_the_key(exported):
+    for _, rule, path in exported.values():
+        for file in path.parent.iterdir():
+            content = file.read_bytes()
+            assert rule.key not in content and rule.key.hex().encode() not in content
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"), [("a", "a"), (np.int64(3), 3), (True, True), (("a", 1), ["a", 1]), (2.5, 2.5)]
+)
+def test_labels_as_json_has_them(label, expected):
+    assert plain_label(label, "classes") == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "message"), [(2**60, "classes: 1152921504606846976 has more digits than JavaScript reads")]
+)
+def test_labels_that_json_readers_lose(label, message):
+    with pytest.raises(ValueError, match=message):
+        plain_label(label, "classes")
