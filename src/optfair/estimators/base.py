@@ -351,12 +351,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         X = conform_rows(self, X)
         check_row_labels(X=X, keys=keys)
         h = self.predict_proba(X, sensitive_features=sensitive_features)
+        return np.asarray(self.classes_[self._decide(h, X, keys, random_state)])
+
+    def _decide(self, h: np.ndarray, X: Any, keys: Any = None, random_state: Any = None) -> np.ndarray:
+        """Return the codes of the answers to probabilities, (n,), of rows that are in the form of those fitted on."""
         keys = decisions.check_keys(keys, len(h))
         if random_state is None and self.decision == "sampled":
             random_state = as_seed(self.random_state)
         drawing = keys, random_state, self._key(), self.hashing
-        codes = decisions.decide(h, self.decision, self._identities(X), *drawing)
-        return np.asarray(self.classes_[codes])
+        return decisions.decide(h, self.decision, self._identities(X), *drawing)
 
     @with_progress
     def score_parts(

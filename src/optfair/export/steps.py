@@ -146,7 +146,7 @@ class StepWriter:
         kind, width = (types.StringTensorType if features.has_texts else types.DoubleTensorType), features.width or 1
         initial = [("X", kind([None, getattr(step, "n_features_in_", width)]))]
         inputs = [features.matrix(self.graph)]
-        options = {id(step): {"zipmap": False}} if hasattr(step, "predict_proba") else {}
+        options: dict[int, dict[str, Any]] = {id(step): {"zipmap": False}} if hasattr(step, "predict_proba") else {}
         if type(step) in (CountVectorizer, TfidfVectorizer):
             options = {id(step): {"locale": LOCALE}}
         opsets = {"": self.graph.opset, ML: ML_OPSET}

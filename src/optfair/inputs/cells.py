@@ -43,8 +43,14 @@ def mark_missing(values: np.ndarray, marker: str) -> np.ndarray:
 def as_texts(column: pd.Series, *, points: bool = False) -> pd.Series:
     """Return each value as a text, missing ones as NaN: 7, 7.0 and "7" are the same, unless points count."""
     codes, values = _factorize(column)
-    texts = object_array([*map(str if points else _text, values), np.nan])
+    texts = object_array([*(cell_text(value, points=points) for value in values), np.nan])
     return pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
+
+
+def cell_text(value: Hashable, *, points: bool = False) -> str:
+    """Return a value as a text: 7.0 and "7.0" are "7", unless points count."""
+    text = str(value)
+    return text[:-2] if not points and re.fullmatch(r"-?\d+\.0", text) else text
 
 
 def as_numbers(column: pd.Series, *, finite: bool = True) -> pd.Series:
@@ -82,11 +88,6 @@ def type_error(column: pd.Series, step: str = "leave the column out") -> ValueEr
         f"column {column.name!r}: holds values of type {kind}, which cannot be a feature; convert them to numbers or "
         f"texts, or {step}."
     )
-
-
-def _text(value: Hashable) -> str:
-    text = str(value)
-    return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
 
 
 def _factorize(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
