@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from optfair.cli.deployment import add_export
+from optfair.cli.deployment import add_export, add_serve
 from optfair.cli.options import (
     DEFAULT_CRITERION,
     EXIT_CODES,
@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         _add_explain,
         _add_report,
         add_export,
+        add_serve,
         _add_frontier,
         _add_plan,
         _add_monitor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from optfair.cli.options import add_csv, add_people, command
+from optfair.cli.options import add_csv, add_people, add_trust, command
 
 
 def add_export(commands: argparse._SubParsersAction) -> None:
@@ -41,3 +41,41 @@ def add_export(commands: argparse._SubParsersAction) -> None:
     )
     add_csv(parser)
     add_people(parser)
+
+
+def add_serve(commands: argparse._SubParsersAction) -> None:
+    """Add ``optfair serve``."""
+    parser = command(
+        commands,
+        "serve",
+        "answer for a saved model over HTTP",
+        "POST /predict and /explain take people as JSON; GET / shows what they read, /openapi.json tells programs, "
+        "/health asks the model again, /metrics counts. SIGTERM or SIGINT stops it after the requests that were "
+        "accepted, a second one at once. Bodies, keys and groups are neither kept nor logged. With --quiet, only "
+        "failures are.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="file written by `optfair fit` or `.save()`, with its key")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to answer at; 0.0.0.0 is every address of the machine (default: %(default)s, this machine only)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port to answer at; 0 takes one that is free (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-bytes", type=int, default=1_000_000, metavar="N", help="largest request (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-people", type=int, default=1_000, metavar="N", help="most people of a request (default: %(default)s)"
+    )
+    parser.add_argument("--no-explain", action="store_true", help="leave /explain out")
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="longest time from the signal to stop to the end (default: %(default)g)",
+    )
+    add_trust(parser)
+    parser.set_defaults(output=None)  # it writes no file

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ from optfair.inputs.cells import as_texts
 from optfair.inputs.encoder import feature_table
 from optfair.inputs.schema import Schema
 from optfair.inputs.table_form import TableForm
+
+KEY_VARIABLE = "OPTFAIR_KEY"  # for places without files for secrets, as in the scorers of one file
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,11 @@ def text_groups(model: Any, groups: list[str]) -> list[str]:
 
 
 def load_fair_model(path: str, trusted: Iterable[str]) -> Any:
-    """Return the model in a file; errors name the options of the command."""
+    """Return the model in a file, with the key beside it or else that of the environment; errors name options."""
     try:
-        model = load_model(path, trusted=trusted)
+        model = load_model(
+            path, trusted=trusted, key=None if Path(f"{path}.key").exists() else os.environ.get(KEY_VARIABLE)
+        )
     except UntrustedTypesError as error:
         options = " ".join(f"--trust {name}" for name in error.types)
         raise InputError(
@@ -179,6 +185,6 @@ def load_fair_model(path: str, trusted: Iterable[str]) -> Any:
     if model.decision == "hashed" and model._key() is None:
         raise InputError(
             f"{path}.key: there is no such file. It was written with the model and fixes the predictions that are "
-            "randomised; put it next to the model again, or fit the model again."
+            f"randomised; put it next to the model again, set {KEY_VARIABLE} to it, or fit the model again."
         )
     return model

@@ -135,6 +135,11 @@ def add_people(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="column that identifies a person; it fixes the random part of the predictions for that person",
     )
+    add_trust(parser)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add which types a model file may hold."""
     parser.add_argument(
         "--trust",
         metavar="TYPE",

@@ -1,0 +1,89 @@
+"""Answer HTTP: the paths of a service, on what Starlette makes of a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from optfair.serving.counters import Counters
+from optfair.serving.log import log_failure
+from optfair.serving.refusals import FAILED, NOT_FOUND, WRONG_METHOD, Refusal
+from optfair.serving.replies import Reply, refusal_reply
+
+GONE = 0  # counted in place of a status where the client left
+CONNECTION = "connection"  # the entry of the state of a request with its connection
+Handler = Callable[[Request], Awaitable[Reply]]
+# Nothing here is for other sites, and answers are about people.
+SECURITY = {
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class Application:
+    """An ASGI application. routes : path → (method, handler). bodies : reads those of POST. counters : of requests."""
+
+    def __init__(self, routes: Mapping[str, tuple[str, Handler]], counters: Counters) -> None:
+        self.routes, self.counters = routes, counters
+        self.is_stopping = False
+        self.n_answered = 0  # requests whose answer was written whole
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        start, status = time.perf_counter(), GONE
+        try:
+            reply = await self._reply(Request(scope, receive))
+            status = reply.status
+            await self._send(reply, scope, receive, send)
+            self.n_answered += 1
+        except ClientDisconnect:
+            pass
+        finally:
+            self.counters.count_request(scope["path"], status, time.perf_counter() - start)
+
+    async def _reply(self, request: Request) -> Reply:
+        try:
+            return await self._route(request)(request)
+        except Refusal as refusal:
+            return refusal_reply(refusal)
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            log_failure(error)
+            return refusal_reply(Refusal(FAILED, "internal error"))
+
+    def _route(self, request: Request) -> Handler:
+        path = request.scope["path"]
+        if path not in self.routes:
+            paths = ", ".join(f"{method} {name}" for name, (method, _) in self.routes.items())
+            raise Refusal(NOT_FOUND, f"there is no such path; there are {paths}.")
+        method, handler = self.routes[path]
+        methods = ("GET", "HEAD") if method == "GET" else (method,)
+        if request.method not in methods:
+            raise Refusal(WRONG_METHOD, f"{path}: takes {method} only.", {"Allow": ", ".join(methods)})
+        return handler
+
+    async def _send(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {"date": formatdate(usegmt=True), **SECURITY, **reply.headers}
+        response = Response(reply.content, reply.status, headers, reply.media_type)
+
+        async def send_closing(message: Message) -> None:
+            """Say at the last moment whether the connection ends: a signal may have come meanwhile."""
+            if message["type"] == "http.response.start" and (reply.ends or self._ends(scope)):
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        await response(scope, receive, send_closing)
+
+    def _ends(self, scope: Scope) -> bool:
+        """Tell whether the service stops, and nothing else has come on this connection that waits for an answer."""
+        connection = scope.get("state", {}).get(CONNECTION)
+        return self.is_stopping and not (connection is not None and connection.has_further_bytes())

@@ -1,0 +1,106 @@
+"""Bound what a connection may take, on uvicorn's protocol for h11: its number, and how long a request may last."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from optfair.serving.app import CONNECTION
+from optfair.serving.settings import MAX_CONNECTIONS, REQUEST_SECONDS, RETRY_SECONDS
+
+FULL = json.dumps({"error": "too many connections; try again in a second."}).encode()
+FULL_RESPONSE = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: %d\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (RETRY_SECONDS, len(FULL), FULL)
+)
+
+
+class Connection(H11Protocol):
+    """A connection whose requests can reach it through their state, and that knows since when it is busy."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.app_state = {**self.app_state, CONNECTION: self}
+        self._busy_since: float | None = None
+        self._last_event = 0.0
+        self._has_ended = False  # the other side sends no more, and may still read
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection, or turn it away where there are too many."""
+        super().connection_made(transport)
+        self._busy_since = self._last_event = self.loop.time()  # until its first request has been answered
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.write(FULL_RESPONSE)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came."""
+        self._last_event = self.loop.time()
+        super().data_received(data)
+        self._note_state()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Stay until the requests that came whole are answered: whoever sends no more may still read."""
+        self._has_ended = True
+        return self.has_whole_request()
+
+    def on_response_complete(self) -> None:
+        """Go on after an answer: with bytes of another request that have come, or waiting for some."""
+        self._last_event = self.loop.time()
+        self._busy_since = None
+        super().on_response_complete()
+        self._note_state()
+        if self._has_ended and not self.has_whole_request():
+            self.transport.close()
+
+    def _note_state(self) -> None:
+        if self.is_idle():
+            self._busy_since = None
+        elif self._busy_since is None:
+            self._busy_since = self.loop.time()
+
+    # -- state -------------------------------------------------------------------------------------------------
+    def is_answering(self) -> bool:
+        """Tell whether a request has begun that is not answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def has_whole_request(self) -> bool:
+        """Tell whether a request has come whole that is not answered."""
+        return self.is_answering() and not self.cycle.more_body
+
+    def has_further_bytes(self) -> bool:
+        """Tell whether bytes have come that belong to no request yet."""
+        content, _ = self.conn.trailing_data
+        return bool(content)
+
+    def is_idle(self) -> bool:
+        """Tell whether there is nothing to answer, and nothing of a request has come."""
+        return not self.is_answering() and not self.has_further_bytes() and self.conn.their_state is not h11.SEND_BODY
+
+    def is_quiet(self, seconds: float) -> bool:
+        """Tell whether it is idle, and nothing has happened on it for so long."""
+        return self.is_idle() and self.loop.time() - self._last_event > seconds
+
+    def end_overdue(self) -> None:
+        """Cut the connection if its first request, or one that has begun, takes too long."""
+        if self._busy_since is not None and self.loop.time() - self._busy_since > REQUEST_SECONDS:
+            self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP as everything else, with an error as JSON."""
+        content = json.dumps({"error": msg}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+            (b"connection", b"close"),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=content),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()

@@ -1,0 +1,39 @@
+"""Collect what is to be said about the people of one request: once for all of them, beside their answers."""
+
+from __future__ import annotations
+
+from optfair.errors import brief_names
+from optfair.estimators.text_levels import gap_note, unseen_note
+from optfair.serving.fields import Field
+
+
+class NoteTaker:
+    """Counts what is worth a note. unread : fields that the model does not read, and features that look like them."""
+
+    def __init__(self) -> None:
+        self.unread: dict[str, list[str]] = {}
+        self._gaps: dict[Field, int] = {}
+        self._unseen: dict[Field, tuple[int, str, str]] = {}
+
+    def add_gap(self, part: Field) -> None:
+        """Count a missing value where none was when the model was fitted."""
+        self._gaps[part] = self._gaps.get(part, 0) + 1
+
+    def add_unseen(self, part: Field, text: str, place: str) -> None:
+        """Count a text that the model does not know."""
+        number, *example = self._unseen.get(part, (0, text, place))
+        self._unseen[part] = (number + 1, str(example[0]), str(example[1]))
+
+    def lines(self, n: int) -> list[str]:
+        """Return the notes on a request. n : number of people in it."""
+        people = "1 person" if n == 1 else f"{n} people"
+        lines = []
+        if self.unread:
+            names = "1 field is" if len(self.unread) == 1 else f"{len(self.unread)} fields are"
+            lines.append(f"{names} not read by the model, and left out: {brief_names(list(self.unread))}.")
+        lines += [gap_note(part.title, f"{number} of {people}") for part, number in self._gaps.items()]
+        lines += [
+            unseen_note(part.title, f"{number} of {people}", (text, place))
+            for part, (number, text, place) in self._unseen.items()
+        ]
+        return lines

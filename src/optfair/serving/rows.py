@@ -1,0 +1,136 @@
+"""Read the features of a person into the columns of a model, and make the rows of several people one table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from optfair.errors import brief_names
+from optfair.inputs.cells import cell_text
+from optfair.inputs.labels import object_array
+from optfair.inputs.table_form import TableForm
+from optfair.serving.envelopes import ABSENT
+from optfair.serving.fields import NUMBERS, VALUES, model_fields
+from optfair.serving.notes import NoteTaker
+from optfair.serving.refusals import INVALID, Refusal, invalid, json_text, member
+from optfair.serving.settings import MAX_UNREAD
+
+SIMILAR = 0.85  # as `predict` compares the keys of a record with the names that it has not
+
+
+class RowReader:
+    """The columns of a model.
+
+    fields : all of them, in order. group_fields : those that hold the group. read_fields : those that the model is
+    given; a blind one does without the group.
+    """
+
+    def __init__(self, model: Any, group_columns: Sequence[str | int]) -> None:
+        self.fields = model_fields(model)
+        self.form: TableForm = model._form
+        n = len(self.fields)
+        by_place = {part.position: part for part in self.fields} | {part.name: part for part in self.fields}
+        columns = [name % n if isinstance(name, int) else name for name in group_columns]
+        self.group_fields = [by_place[name] for name in columns if name in by_place]
+        self._is_blind = model.awareness == "blind"
+        self.read_fields = [part for part in self.fields if not (self._is_blind and part in self.group_fields)]
+        self.names = {part.name: part for part in self.fields if part.name is not None}
+        self._optional = {part.name for part in self.group_fields if self._is_blind}
+
+    @property
+    def joins(self) -> bool:
+        """Whether several people can be asked about in one call, and none of their values changes another's type."""
+        return all(part.takes != VALUES for part in self.read_fields)
+
+    # -- one person --------------------------------------------------------------------------------------------
+    def read(self, features: Any, place: str, notes: NoteTaker) -> tuple[list[Any], list[Any]]:
+        """Return the cells of a person that the model is given, and those of the group, as far as they are there."""
+        values = self._named(features, place, notes) if self.names else self._listed(features, place)
+        cells = []
+        for part in self.read_fields:
+            value = values[part.position]
+            cell = part.read(None if value is ABSENT else value, place)
+            if cell is None or cell != cell:
+                if not part.had_gaps:
+                    notes.add_gap(part)
+            elif part.levels is not None:
+                text = cell if isinstance(cell, str) else cell_text(cell)
+                if text not in part.levels:
+                    notes.add_unseen(part, text, place)
+            cells.append(cell)
+        group = [values[part.position] for part in self.group_fields]
+        if self._is_blind and any(value is ABSENT for value in group):
+            return cells, []
+        group = [None if value is ABSENT else value for value in group]
+        return cells, [part.read(value, place) for part, value in zip(self.group_fields, group, strict=True)]
+
+    def _named(self, features: Any, place: str, notes: NoteTaker) -> list[Any]:
+        """Return a value for each field, by name."""
+        if not isinstance(features, dict):
+            raise invalid(place, features, "must be an object with a value for each feature.")
+        values = [features.get(part.name, ABSENT) for part in self.fields]
+        n_present = len(values) - values.count(ABSENT)
+        if n_present < len(features):
+            self._check_unread(features, place, notes)
+        if all(values[part.position] is ABSENT for part in self.read_fields):
+            names = brief_names([part.name for part in self.read_fields])
+            raise Refusal(INVALID, f"{place}: has none of the features that the model reads: {names}.")
+        return values
+
+    def _check_unread(self, features: dict[str, Any], place: str, notes: NoteTaker) -> None:
+        """Note what the model does not read; what looks like the name of an absent feature is a mistake."""
+        for name in features:
+            if name in self.names:
+                continue
+            if name not in notes.unread:
+                if len(notes.unread) == MAX_UNREAD:
+                    rule = f"is one of more than {MAX_UNREAD} different fields that the model does not read."
+                    raise Refusal(INVALID, f"{place}{member(name)}: {rule}")
+                notes.unread[name] = self._similar(name)
+            meant = next((other for other in notes.unread[name] if other not in features), None)
+            if meant is not None:
+                rule = f"the model does not read it; is it {json_text(meant)}? Rename it, or leave it out."
+                raise Refusal(INVALID, f"{place}{member(name)}: {rule}")
+
+    def _similar(self, name: str) -> list[str]:
+        """Return the names of features that a name looks like, the likest first."""
+        names = {other.casefold(): other for other in self.names if other not in self._optional}
+        similar = difflib.get_close_matches(name[:1_000].casefold(), names, n=max(len(names), 1), cutoff=SIMILAR)
+        return [names[other] for other in similar]
+
+    def _listed(self, features: Any, place: str) -> list[Any]:
+        """Return a value for each field, by position."""
+        n = len(self.fields)
+        if not isinstance(features, list) or len(features) not in (n, len(self.read_fields)):
+            raise invalid(place, features, f"must be a list of {n} values, one for each column of the model.")
+        if len(features) == n:
+            return features
+        values = [ABSENT] * n  # without the group
+        for part, value in zip(self.read_fields, features, strict=True):
+            values[part.position] = value
+        return values
+
+    # -- several people ----------------------------------------------------------------------------------------
+    def table(self, rows: Sequence[Sequence[Any]]) -> Any:
+        """Return the cells of several people as the model takes them."""
+        columns = zip(*rows, strict=True)
+        if self.names:
+            frame = {
+                part.name: np.array(column, dtype=np.float64) if part.takes == NUMBERS else object_array(column)
+                for part, column in zip(self.read_fields, columns, strict=True)
+            }
+            return pd.DataFrame(frame)
+        if self.form.layout == "flat":
+            return [row[0] for row in rows]
+        if all(part.takes == NUMBERS for part in self.read_fields):
+            array = np.array(rows, dtype=np.float64)
+            return sparse.csr_matrix(array) if self.form.layout == "sparse" else array
+        array = np.empty((len(rows), len(self.read_fields)), dtype=object)
+        for k, column in enumerate(columns):
+            array[:, k] = column
+        return array
