@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-core check format experiments timings bench clean
+.PHONY: help venv demo test test-slow test-core check format docs docs-open experiments timings bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -53,15 +53,27 @@ format: .venv/.installed  ## format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Everything that is needed to build the site, MathJax too: nothing is fetched while it is built.
+.venv/.docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
+	@touch $@
+
+docs: .venv/.docs  ## build the site in build/site; examples run, warnings are errors
+	MPLBACKEND=agg $(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/site
+	@echo "build/site/index.html"
+
+docs-open: docs  ## build the site and show it in a browser
+	$(PYTHON) -m webbrowser -t "file://$(CURDIR)/build/site/index.html"
+
 experiments: .venv/.installed  ## run what is missing of the experiments and write their pages; a day, and needs OPTFAIR_DATA
-	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/results.md --jobs 2
+	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/measurements/results.md --jobs 2
 
 timings: .venv/.installed  ## measure seconds: all timings, or one, as in make timings NAME=solver
 	$(BIN)/python -m experiments.timings $(NAME)
 
-bench: .venv/.installed  ## compare speed with the previous release and other libraries, and write docs/speed.md; an hour
+bench: .venv/.installed  ## compare speed with the previous release and other libraries, and write docs/measurements/speed.md; an hour
 	$(BIN)/python -m experiments.bench $(ARGS)
 
 clean:  ## remove the environments, the caches and the build products
-	rm -rf .venv .venv-core .bench optfair-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-core .bench optfair-demo build dist docs/gallery docs/reference/generated docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ LAYERS = [
     ["run"],
     ["page"],
     ["command", "timings"],
-    ["bench", "coverage", "scale"],
+    ["bench", "coverage", "export", "scale"],
     ["__main__"],
 ]
 INSIDE = {
@@ -62,6 +62,7 @@ INSIDE = {
         ["page"],
         ["__main__"],
     ],
+    "export": [["cases"], ["measure", "page"], ["__main__"]],
     "scale": [["rows"], ["tasks", "page"], ["__main__"]],
     "coverage": [["settings"], ["rules"], ["run"], ["page"], ["__main__"]],
 }

@@ -83,7 +83,7 @@ def tuple_of(value):
 
 
 def test_bytes_are_as_published():
-    """The table of docs/production.md, by hand: tag, length, little-endian."""
+    """The table of docs/guide/production.md, by hand: tag, length, little-endian."""
     scorer = scorer_module()
     assert scorer.person_bytes("é") == b"s\xc3\xa9"
     assert scorer.person_bytes(7) == scorer.person_bytes(7.0) == b"i7"

@@ -6,7 +6,7 @@ from pathlib import Path
 from optfair.reporting.findings import CODES, SEVERITIES
 from tests.reporting.helpers import report_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "findings.md").read_text(encoding="utf-8")
 
 
 def test_every_code_has_a_paragraph_and_its_severity():
@@ -19,7 +19,7 @@ def test_findings_lead_to_their_paragraph_problems_first():
     findings = report_of("eo", tolerance=0.001).findings
     assert findings
     for finding in findings:
-        assert finding.anchor == f"docs/findings.md#{finding.code.lower()}"
+        assert finding.anchor == f"docs/guide/findings.md#{finding.code.lower()}"
         assert finding.severity == CODES[finding.code]
     order = [SEVERITIES.index(finding.severity) for finding in findings]
     assert order == sorted(order)

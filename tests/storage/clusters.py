@@ -121,9 +121,9 @@ class BareCluster:
 
 
 def adapter(name):
-    """Return a class that docs/large_data.md shows."""
-    text = (ROOT / "docs" / "large_data.md").read_text(encoding="utf-8")
+    """Return a class that docs/guide/large_data.md shows."""
+    text = (ROOT / "docs" / "guide" / "large_data.md").read_text(encoding="utf-8")
     (block,) = [code for code in re.findall(r"```py\n(.*?)```", text, flags=re.DOTALL) if f"class {name}" in code]
     session: dict = {"__name__": "docs.large_data"}  # no module: what it defines is sent along
-    exec(compile(block, f"docs/large_data.md, {name}", "exec"), session)
+    exec(compile(block, f"docs/guide/large_data.md, {name}", "exec"), session)
     return session[name]

@@ -1,4 +1,4 @@
-"""The adapter for Ray, as docs/large_data.md prints it, on a real Ray of two processes."""
+"""The adapter for Ray, as docs/guide/large_data.md prints it, on a real Ray of two processes."""
 
 import os
 import secrets

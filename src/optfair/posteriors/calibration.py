@@ -8,8 +8,8 @@
     aware   ẑ[a, i] = P̂(Y=i | X, A=a) for people of group a, one scaling that all groups share
 
 The factors have about one parameter for every m of all cells. With many groups for the people there are, a scaling of
-all cells follows noise, moves answers that have nothing to do with fairness, and takes minutes; docs/calibration.md has
-the comparison.
+all cells follows noise, moves answers that have nothing to do with fairness, and takes minutes;
+docs/measurements/calibration.md has the comparison.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""List what a reader of a report should know: findings with stable codes, which docs/findings.md explains."""
+"""List what a reader of a report should know: findings with stable codes, which docs/guide/findings.md explains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-PAGE = "docs/findings.md"  # a paragraph per code, with an anchor of its name
+PAGE = "docs/guide/findings.md"  # a paragraph per code, with an anchor of its name
 SEVERITIES = ("problem", "caution", "note")
 CODES = {
     "OF001": "problem",

@@ -117,7 +117,7 @@ class Report:
 
     @property
     def findings(self) -> list[Finding]:
-        """What a reader should know, problems first; docs/findings.md explains the codes."""
+        """What a reader should know, problems first; docs/guide/findings.md explains the codes."""
         return list(self._document[2])
 
     # -- forms -----------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def solve(
     max_passes : int, default 60
         Largest number of passes over all rows at one temperature.
     client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
-        Cluster that reads rows in files; see docs/large_data.md.
+        Cluster that reads rows in files; see docs/guide/large_data.md.
     n_jobs : int, optional
         Cores to use, all by default; see "Cores" in the guide.
     progress : bool, default False

@@ -31,7 +31,9 @@ class Counters:
             "optfair_request_seconds", "Seconds from a request to its answer.", ["path"], buckets=SECONDS, **options
         )
         self._answers = Counter("optfair_answers", "People answered, by class.", ["answer"], **options)
-        self._undecided = Counter("optfair_undecided", "People answered for whom no class has probability 0.99.", **options)
+        self._undecided = Counter(
+            "optfair_undecided", "People answered for whom no class has probability 0.99.", **options
+        )
         self._by_group = Counter(
             "optfair_group_answers", "People whose group was given, by group and class.", ["group", "answer"], **options
         )

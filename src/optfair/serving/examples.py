@@ -26,7 +26,7 @@ class ExamplePeople:
 
     def body(self) -> dict[str, Any]:
         """Return a request that works."""
-        return {PEOPLE: self.people(SHOWN_PEOPLE)}
+        return {PEOPLE: self.people(min(SHOWN_PEOPLE, self.reader.max_people))}
 
     def people(self, n: int) -> list[dict[str, Any]]:
         """Return n people."""

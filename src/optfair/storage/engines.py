@@ -1,7 +1,7 @@
 """Map a function over parts of rows: on threads, in the processes of an executor, or on the workers of a cluster.
 
 An *engine* has one method, ``map(function, parts)``, which returns the results in the order of the parts. Functions and
-results are small. Whoever has one brings another cluster in: docs/large_data.md has those of Ray and Spark.
+results are small. Whoever has one brings another cluster in: docs/guide/large_data.md has those of Ray and Spark.
 """
 
 from __future__ import annotations

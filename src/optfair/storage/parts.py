@@ -215,7 +215,7 @@ def local_files(folder: str) -> list[str]:
         if glob.glob(os.path.join(glob.escape(folder), mark)):
             raise ValueError(
                 f"{folder}: is a table of {kind}, whose folder also holds rows that were replaced or removed; ask the "
-                "table for its rows, see docs/large_data.md."
+                "table for its rows, see docs/guide/large_data.md."
             )
     paths, above = list[str](), {folder: [os.path.realpath(folder)]}
     for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
