@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from optfair.serving.bodies import check_framing
 from optfair.serving.counters import Counters
 from optfair.serving.log import log_failure
 from optfair.serving.refusals import FAILED, NOT_FOUND, WRONG_METHOD, Refusal
@@ -51,6 +52,7 @@ class Application:
 
     async def _reply(self, request: Request) -> Reply:
         try:
+            check_framing(request)
             return await self._route(request)(request)
         except Refusal as refusal:
             return refusal_reply(refusal)
@@ -84,6 +86,11 @@ class Application:
         await response(scope, receive, send_closing)
 
     def _ends(self, scope: Scope) -> bool:
-        """Tell whether the service stops, and nothing else has come on this connection that waits for an answer."""
+        """Tell whether the service stops, and nothing else has come on this connection that waits for an answer.
+
+        Or whether the client waits to be told to send a body: nobody knows what it sends next.
+        """
         connection = scope.get("state", {}).get(CONNECTION)
-        return self.is_stopping and not (connection is not None and connection.has_further_bytes())
+        if connection is None:
+            return self.is_stopping
+        return connection.waits_to_send() or (self.is_stopping and not connection.has_further_bytes())

@@ -18,6 +18,12 @@ from optfair.serving.settings import (
 MEDIA_TYPE = "application/json"
 
 
+def check_framing(request: Request) -> None:
+    """Refuse a request that says in two ways where it ends: two servers in a row may disagree on it."""
+    if "transfer-encoding" in request.headers and "content-length" in request.headers:
+        raise Refusal(BAD_JSON, "Content-Length: must not come with Transfer-Encoding.", ends=True)
+
+
 class BodyReader:
     """Reads bodies of at most so many bytes, and of some number of times that all together."""
 
@@ -57,9 +63,6 @@ class BodyReader:
 
     def _check_headers(self, request: Request) -> None:
         headers = request.headers
-        if "transfer-encoding" in headers and "content-length" in headers:
-            # Two servers in a row may disagree on where such a request ends.
-            raise Refusal(BAD_JSON, "Content-Length: must not come with Transfer-Encoding.", ends=True)
         media_type, _, parameter = headers.get("content-type", "").partition(";")
         charset = parameter.strip().lower().removeprefix("charset=").strip('"')
         if media_type.strip().lower() != MEDIA_TYPE or charset not in ("", "utf-8"):

@@ -71,6 +71,10 @@ class Connection(H11Protocol):
         """Tell whether a request has come whole that is not answered."""
         return self.is_answering() and not self.cycle.more_body
 
+    def waits_to_send(self) -> bool:
+        """Tell whether the client asked if it may send a body, and was not told so (Expect: 100-continue)."""
+        return self.conn.they_are_waiting_for_100_continue
+
     def has_further_bytes(self) -> bool:
         """Tell whether bytes have come that belong to no request yet."""
         content, _ = self.conn.trailing_data
@@ -90,7 +94,10 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP as everything else, with an error as JSON."""
+        """Answer what is no HTTP as everything else, with an error as JSON; or not, if an answer has gone before."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
         content = json.dumps({"error": msg}).encode()
         headers = [
             (b"content-type", b"application/json"),

@@ -6,17 +6,14 @@ import logging
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 LOGGER = logging.getLogger("optfair.serving")
-FOREIGN = (
-    "uvicorn.error",
-    "uvicorn.access",
-    "uvicorn.asgi",
-    "asyncio",
-)  # their lines quote requests, and their tracebacks values
+# Their lines quote requests, and their tracebacks values.
+FOREIGN = ("uvicorn.error", "uvicorn.access", "uvicorn.asgi", "asyncio")
 
 
 @contextmanager
@@ -34,11 +31,14 @@ def logging_to_stderr(is_quiet: bool = False) -> Iterator[None]:
     for logger in foreign:
         logger.disabled = True
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of a model, which may quote values too
+            yield
     finally:
         LOGGER.removeHandler(handler)
         for logger, level, propagate, disabled in before:
-            logger.level, logger.propagate, logger.disabled = level, propagate, disabled
+            logger.setLevel(level)
+            logger.propagate, logger.disabled = propagate, disabled
 
 
 def log_failure(error: BaseException) -> None:

@@ -54,7 +54,12 @@ class Server(uvicorn.Server):
         """Begin to answer, and say where."""
         asyncio.get_running_loop().set_exception_handler(_log_loop_failure)
         self.service.worker.start()
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except OSError as error:  # another service has begun to listen while the model was loaded
+            self.service.worker.stop(TICK_SECONDS)
+            host, port = (sockets or [])[0].getsockname()[:2]
+            raise _unusable(host, port, error) from None
         LOGGER.info("started at %s: %s", ", ".join(map(address, sockets or ())), self.service.title)
 
     async def on_tick(self, counter: int) -> bool:
@@ -132,9 +137,13 @@ def bind(host: str, port: int) -> socket.socket:
             sock.close()
             raise
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise OSError(f"--host {host} --port {port}: cannot be used: {reason}.") from None
+        raise _unusable(host, port, error) from None
     return sock
+
+
+def _unusable(host: str, port: int, error: Exception) -> OSError:
+    """Return the error of an address that cannot be used."""
+    return OSError(f"--host {host} --port {port}: cannot be used: {getattr(error, 'strerror', None) or error}.")
 
 
 def address(sock: socket.socket) -> str:

@@ -84,7 +84,10 @@ class Worker:
     def _work(self) -> None:
         while batch := self._next_batch():
             results = self._results(batch)
-            self._loop.call_soon_threadsafe(_deliver, results)
+            try:
+                self._loop.call_soon_threadsafe(_deliver, results)
+            except RuntimeError:  # the loop has been closed: nobody waits for answers any more
+                return
             del batch, results  # bodies and answers of people are not kept while nobody asks
 
     def _next_batch(self) -> list[Job]:
