@@ -52,7 +52,7 @@ class ServiceProcess:
                 return int(match[1])
             time.sleep(STEP)
         text = self.log
-        self.process.kill()
+        self.__exit__(None, None, None)
         raise RuntimeError(f"the service did not start: {text}")
 
     # -- while it runs -----------------------------------------------------------------------------------------

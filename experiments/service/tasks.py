@@ -100,19 +100,25 @@ async def _drive_and_probe(
     probes: list[float] = []
     probing = asyncio.create_task(_probe(port, probes))
     tally = await load.drive_here(port, at_once, after)
+    if probing.done():
+        probing.result()  # it ends by an error only
     probing.cancel()
+    await asyncio.gather(probing, return_exceptions=True)
     return tally, probes
 
 
 async def _probe(port: int, probes: list[float]) -> None:
     client = Client(port)
-    while True:
-        start = time.perf_counter()
-        response = await client.ask(request_bytes("GET", "/health"))
-        if response.status != 200:
-            raise RuntimeError(f"/health: {response.status} under load")
-        probes.append(time.perf_counter() - start)
-        await asyncio.sleep(PROBE_SECONDS)
+    try:
+        while True:
+            start = time.perf_counter()
+            response = await client.ask(request_bytes("GET", "/health"))
+            if response.status != 200:
+                raise RuntimeError(f"/health: {response.status} under load")
+            probes.append(time.perf_counter() - start)
+            await asyncio.sleep(PROBE_SECONDS)
+    finally:
+        await client.close()
 
 
 def measure_alone(service: ServiceProcess, model: ServedModel, sizes: Sizes) -> Numbers:

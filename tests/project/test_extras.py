@@ -24,14 +24,25 @@ EXTRAS = {
     "lightgbm",
     "jinja2",
     "distributed",
+    "onnx",
+    "onnxruntime",
+    "skl2onnx",
+    "onnxscript",
+    "starlette",
+    "uvicorn",
+    "prometheus_client",
+}
+# Folders whose ``__init__.py`` asks for an extra, so that their modules may import it.
+BEHIND_DOORS = {
+    "nn": {"torch"},
+    "networks": {"torch"},
+    "serving": {"starlette", "uvicorn", "prometheus_client"},
 }
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
 def test_extras_are_not_imported_by_statements(path):
-    behind_doors = (
-        {"torch"} if path.parent.name in ("nn", "networks") else set()
-    )  # behind the doors of their __init__.py
+    behind_doors = BEHIND_DOORS.get(path.parent.name, set())
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) else []
@@ -82,6 +93,13 @@ def test_the_public_names():
         ("lightgbm", "experiments"),
         ("distributed", "dask"),
         ("cloudpickle", "dask"),
+        ("onnx", "onnx"),
+        ("onnxruntime", "onnx"),
+        ("skl2onnx", "onnx"),
+        ("onnxscript", "onnx"),
+        ("starlette", "serve"),
+        ("uvicorn", "serve"),
+        ("prometheus_client", "serve"),
     ],
 )
 def test_a_missing_extra_says_how_to_get_it(module, extra, monkeypatch):
