@@ -32,6 +32,7 @@ ROOMS = [
     "nn",
     "baselines",
     "datasets",
+    "serving",
     "cli",
     "__main__",
 ]

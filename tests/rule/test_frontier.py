@@ -328,13 +328,25 @@ def test_plot_of_test_data_on_given_axes(tested):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     path, *_ = tested
     ax = pyplot.subplots()[1]
-    assert path.plot(ax) is ax
+    assert path.plot(ax=ax) is ax
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("violation (test)", "accuracy (test)")
     assert "noise floor (95 %)" in [text.get_text() for text in ax.get_legend().get_texts()]
     assert path.plot(on="train").get_xlabel() == "violation (train)"
     pyplot.close("all")
     with pytest.raises(ValueError, match=r"^on='valid': must be"):
-        path.plot(ax, on="valid")
+        path.plot(ax=ax, on="valid")
+    pyplot.close("all")
+
+
+def test_plot_writes_a_picture(case, tmp_path):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    *_, path = case
+    path.plot(tmp_path / "frontier.svg")
+    assert (tmp_path / "frontier.svg").read_text("utf-8").count("<svg") == 1
+    with pytest.raises(ValueError, match=r"^path='frontier.gif': the name of a picture must end in .png, .svg, .pdf.$"):
+        path.plot("frontier.gif")
+    with pytest.raises(TypeError, match=r"^Frontier.plot: axes are given by name, as in plot\(ax=axes\).$"):
+        path.plot(pyplot.subplots()[1])
     pyplot.close("all")
 
 

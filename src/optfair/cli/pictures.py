@@ -11,9 +11,9 @@ import pandas as pd
 
 from optfair.cli.paths import InputError
 from optfair.errors import need_extra
-from optfair.metrics.plans import PICTURE_FORMATS, Plan
+from optfair.metrics.plans import Plan
 from optfair.rule.frontier import Frontier
-from optfair.utils.files import replacing
+from optfair.utils.pictures import PICTURE_FORMATS, write_picture
 
 # Blue, orange, green, … of Okabe and Ito, which most colour-blind people can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
@@ -29,7 +29,7 @@ def check_picture_name(path: str, option: str) -> None:
 def draw_curve(frontier: Frontier, title: str) -> Any:
     """Return a figure with the frontier alone."""
     figure, axes = _pyplot().subplots(figsize=(6, 4), layout="constrained")
-    frontier.plot(axes)
+    frontier.plot(ax=axes)
     axes.set_title(title, fontsize=10)
     return figure
 
@@ -92,9 +92,7 @@ def draw_rates(rates: Mapping[str, pd.DataFrame], sizes: Mapping[str, int], titl
 
 def save_picture(figure: Any, path: str | Path) -> None:
     """Write a picture to a file, completely or not at all."""
-    file = Path(path)
-    with replacing(file) as temporary:
-        figure.savefig(temporary, format=file.suffix[1:].lower(), dpi=150)
+    write_picture(figure, path)
     _pyplot().close(figure)
 
 

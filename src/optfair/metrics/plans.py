@@ -18,9 +18,8 @@ from optfair.errors import need_extra, warn_empty
 from optfair.metrics.composition import Composition, read_composition
 from optfair.metrics.planning import Demand, RowNoise, cell_classes, row_noise
 from optfair.utils.checks import check_number, share_hint
-from optfair.utils.files import replacing
+from optfair.utils.pictures import picture_axes, write_picture
 
-PICTURE_FORMATS = (".png", ".svg", ".pdf")
 WORST_RATE = 0.5  # p(1 − p) is largest there
 AUDIT_COLOUR, PROMISE_COLOUR = "#0072B2", "#D55E00"  # of Okabe and Ito: most colour-blind people can tell them apart
 
@@ -145,16 +144,10 @@ class Plan:
         >>> plan = optfair.plan({"A": 1200, "B": 300}, classes=5)
         >>> axes = plan.plot("plan.png")  # doctest: +SKIP
         """
-        suffix = ".png" if path is None else Path(path).suffix.lower()
-        if suffix not in PICTURE_FORMATS:
-            ending = ", ".join(PICTURE_FORMATS)
-            raise ValueError(f"path={str(path)!r}: the name of a picture must end in {ending}.")
-        pyplot = need_extra("matplotlib.pyplot", "Plan.plot")
-        ax = pyplot.subplots(figsize=(7, 4.6), layout="constrained")[1] if ax is None else ax
+        ax = picture_axes("Plan.plot", path, ax, (7, 4.6))
         _draw(self, ax)
         if path is not None:
-            with replacing(Path(path)) as temporary:
-                ax.figure.savefig(temporary, format=suffix[1:], dpi=150)
+            write_picture(ax.figure, path)
         return ax
 
 

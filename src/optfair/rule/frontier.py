@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from optfair.errors import need_extra
 from optfair.rule.rule import FairRule
 from optfair.utils.html import table
+from optfair.utils.pictures import picture_axes, write_picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +138,13 @@ class Frontier:
             return "test_value", "test_violation"
         raise ValueError(f"on={on!r}: must be 'train', or 'test' when the frontier was computed with test=.")
 
-    def plot(self, ax: Any = None, on: str | None = None) -> Any:
+    def plot(self, path: str | Path | None = None, ax: Any = None, on: str | None = None) -> Any:
         """Plot accuracy against violation; this needs matplotlib (extra ``plot``).
 
         Parameters
         ----------
+        path : str or Path, optional
+            File to write the picture to (.png, .svg, .pdf).
         ax : matplotlib Axes, optional
             Where to plot; new axes by default.
         on : {"train", "test"}, optional
@@ -159,10 +162,9 @@ class Frontier:
         >>> Z = np.random.default_rng(0).dirichlet(np.ones(6), 500).reshape(-1, 2, 3)
         >>> axes = frontier(Z, "dp", tolerances=[0.05, 0.01], random_state=0).plot()  # doctest: +SKIP
         """
-        pyplot = need_extra("matplotlib.pyplot", "Frontier.plot")
         on = on or ("test" if "test_value" in self.table else "train")
         value, violation = self._columns(on)
-        ax = pyplot.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+        ax = picture_axes("Frontier.plot", path, ax, (6, 4))
         if on == "test":
             floor = float(self.table["test_floor"].median())
             ax.axvspan(0, floor, color="0.88", zorder=0, label="noise floor (95 %)")
@@ -176,6 +178,8 @@ class Frontier:
         ax.set_xlabel(f"violation ({on})")
         ax.set_ylabel(f"{'minus expected cost' if self.has_costs else 'accuracy'} ({on})")
         ax.legend(edgecolor="none", framealpha=0.9)
+        if path is not None:
+            write_picture(ax.figure, path)
         return ax
 
 
