@@ -66,12 +66,12 @@ docs-open: docs  ## build the site and show it in a browser
 	$(PYTHON) -m webbrowser -t "file://$(CURDIR)/build/site/index.html"
 
 experiments: .venv/.installed  ## run what is missing of the experiments and write their pages; a day, and needs OPTFAIR_DATA
-	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/measurements/results.md --jobs 2
+	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/results/results.md --jobs 2
 
 timings: .venv/.installed  ## measure seconds: all timings, or one, as in make timings NAME=solver
 	$(BIN)/python -m experiments.timings $(NAME)
 
-bench: .venv/.installed  ## compare speed with the previous release and other libraries, and write docs/measurements/speed.md; an hour
+bench: .venv/.installed  ## compare speed with the previous release and other libraries, and write docs/results/speed.md; an hour
 	$(BIN)/python -m experiments.bench $(ARGS)
 
 clean:  ## remove the environments, the caches and the build products

@@ -26,7 +26,7 @@ SUCCESS, BAD_INPUT, FAULT, INTERRUPTED = 0, 2, 3, 130
 COMMAND = "python -m experiments"
 HELP = """\
 Run the project's experiments and write the pages of their results. Finished runs are kept: started again, it goes on
-where it was stopped. docs/measurements/experiments.md says what each experiment asks, and how."""
+where it was stopped. docs/results/experiments.md says what each experiment asks, and how."""
 EXIT_CODES = "exit codes: 0 success; 2 bad input; 3 a fault of the experiments themselves; 130 interrupted."
 
 

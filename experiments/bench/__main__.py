@@ -22,7 +22,7 @@ from optfair.errors import DataFileError
 
 SUCCESS, BAD_INPUT = 0, 2
 TIMINGS = ("prediction", "busy")  # timings that judge themselves
-OUT, PAGE = ROOT / "experiments" / "results" / "speed", ROOT / "docs" / "measurements" / "speed.md"
+OUT, PAGE = ROOT / "experiments" / "results" / "speed", ROOT / "docs" / "results" / "speed.md"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

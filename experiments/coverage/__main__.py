@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the lines")
     parser.add_argument(
-        "--page", type=Path, default=ROOT / "docs" / "measurements" / "promise.md", help="the page to write"
+        "--page", type=Path, default=ROOT / "docs" / "results" / "promise.md", help="the page to write"
     )
     parser.add_argument("--only-page", action="store_true", help="write the page from the lines there are")
     arguments = parser.parse_args(argv)

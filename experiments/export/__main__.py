@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "that were measured already are left alone.",
     )
     parser.add_argument(
-        "--page", type=Path, default=ROOT / "docs" / "measurements" / "export.md", help="the page to write"
+        "--page", type=Path, default=ROOT / "docs" / "results" / "export.md", help="the page to write"
     )
     parser.add_argument("--lines", type=Path, default=LINES, help="file of what was measured")
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name has this text")

@@ -307,7 +307,7 @@ def test_the_page_has_every_case_and_the_exponents(tmp_path):
     pytest.importorskip("jinja2", reason="the template of the page")
     lines = made_up_lines(tmp_path)
     (tmp_path / "notes.md.j2").write_text('Groups: {{ power("groups dp") }}, {{ faster("post 60k 20×6 dp") }}.')
-    text = page_text(lines, Path("docs/measurements/speed.md"))
+    text = page_text(lines, Path("docs/results/speed.md"))
     assert all(f"| {name} |" in text for name in CASES)
     assert exponent(points(lines, "groups dp", "present")) == pytest.approx(1)
     assert "Groups: 1.00, 0.5." in text and "| groups | 1.00 | 1.00 | 1.00 | 1.00 |" in text
@@ -319,24 +319,24 @@ def test_a_page_without_a_case_or_with_a_bare_number_is_not_written(tmp_path):
     lines = made_up_lines(tmp_path)
     (tmp_path / "notes.md.j2").write_text("It is 3 times as fast.")
     with pytest.raises(PageTextError, match="3 is a bare number"):
-        page_text(lines, Path("docs/measurements/speed.md"))
+        page_text(lines, Path("docs/results/speed.md"))
     (tmp_path / "notes.md.j2").write_text('{{ seconds("nothing") }}')
     with pytest.raises(PageTextError, match="nothing, present: is not in"):
-        page_text(lines, Path("docs/measurements/speed.md"))
+        page_text(lines, Path("docs/results/speed.md"))
     with pytest.raises(PageTextError, match="has no line of solve"):
-        page_text(Lines(tmp_path / "empty"), Path("docs/measurements/speed.md"))
+        page_text(Lines(tmp_path / "empty"), Path("docs/results/speed.md"))
 
 
 def test_the_page_and_its_picture_are_written(tmp_path):
     for package in ("jinja2", "matplotlib"):
         pytest.importorskip(package, reason="the page and its picture")
-    file = write_page(made_up_lines(tmp_path), tmp_path / "docs" / "measurements" / "speed.md")
+    file = write_page(made_up_lines(tmp_path), tmp_path / "docs" / "results" / "speed.md")
     assert file.read_text("utf-8").startswith("# Speed\n")
-    assert (tmp_path / "docs" / "measurements" / "speed" / "growth.png").stat().st_size > 10_000
+    assert (tmp_path / "docs" / "results" / "speed" / "growth.png").stat().st_size > 10_000
 
 
 def test_the_committed_page_is_made_of_its_lines():
     pytest.importorskip("jinja2", reason="the template of the page")
-    file = ROOT / "docs" / "measurements" / "speed.md"
+    file = ROOT / "docs" / "results" / "speed.md"
     assert file.read_text("utf-8") == f"{page_text(Lines(RESULTS), file)}\n"
-    assert (ROOT / "docs" / "measurements" / "speed" / "growth.png").exists()
+    assert (ROOT / "docs" / "results" / "speed" / "growth.png").exists()

@@ -143,8 +143,8 @@ def test_the_first_page_goes_where_it_is_asked_for_and_the_others_beside_it():
     assert files == {
         name: Path("out") / f"{name}.md" for name in ("results", "baselines", "calibration", "inprocessing")
     }
-    files = page_files(everything, Path("out"), "docs/measurements/first.md")
-    assert files["results"] == Path("docs/measurements/first.md") and files["baselines"] == Path(
-        "docs/measurements/baselines.md"
+    files = page_files(everything, Path("out"), "docs/results/first.md")
+    assert files["results"] == Path("docs/results/first.md") and files["baselines"] == Path(
+        "docs/results/baselines.md"
     )
     assert page_files([read_experiment("labels")], Path("out"), "a/b.md") == {"calibration": Path("a/b.md")}

@@ -29,7 +29,7 @@ def test_the_page_is_made_of_its_lines(page, plan, monkeypatch):
     pytest.importorskip("jinja2", reason="the templates of the pages")
     monkeypatch.chdir(ROOT)
     experiments = [read_experiment(name) for name in experiments_of(page)]
-    file = Path("docs/measurements") / f"{page}.md"
+    file = Path("docs/results") / f"{page}.md"
     command = f"python -m experiments --out experiments/results --page {file.as_posix()}"
     draft = draft_page(plan, experiments, Path("experiments/results"), file, command)
     assert file.read_text("utf-8") == f"{draft.text}\n"
@@ -49,24 +49,24 @@ def test_the_lines_carried_over_are_those_of_the_plan(name, plan):
 def test_the_command_that_the_page_names_writes_all_pages(tmp_path, monkeypatch):
     for package in ("jinja2", "matplotlib"):
         pytest.importorskip(package, reason="the pages and their figures")
-    page = (ROOT / "docs" / "measurements" / "results.md").read_text("utf-8")
+    page = (ROOT / "docs" / "results" / "results.md").read_text("utf-8")
     shutil.copytree(RESULTS, tmp_path / "experiments" / "results", ignore=shutil.ignore_patterns("cache", ".lock"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPTFAIR_DATA", str(tmp_path))  # the lines say where the data came from
     command = re.search(r"written by `python -m experiments ([^`]+)`", page).group(1)
     assert main([*shlex.split(command), "--only-page"]) == 0
     for name in PAGES:
-        assert (tmp_path / "docs/measurements" / f"{name}.md").read_text("utf-8") == (
-            ROOT / "docs/measurements" / f"{name}.md"
+        assert (tmp_path / "docs/results" / f"{name}.md").read_text("utf-8") == (
+            ROOT / "docs/results" / f"{name}.md"
         ).read_text("utf-8")
-    files = {file.name: file for file in (tmp_path / "docs" / "measurements" / "results").glob("*.png")}
-    assert set(files) == {file.name for file in (ROOT / "docs" / "measurements" / "results").glob("*.png")} and files
+    files = {file.name: file for file in (tmp_path / "docs" / "results" / "results").glob("*.png")}
+    assert set(files) == {file.name for file in (ROOT / "docs" / "results" / "results").glob("*.png")} and files
     matplotlib = pytest.importorskip("matplotlib")
     pinned = re.search(r"^matplotlib==(.*)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE).group(1)
     if matplotlib.__version__ == pinned:  # another version may draw other pixels
         same = [
             name
             for name, file in files.items()
-            if file.read_bytes() == (ROOT / "docs/measurements/results" / name).read_bytes()
+            if file.read_bytes() == (ROOT / "docs/results/results" / name).read_bytes()
         ]
         assert sorted(same) == sorted(files)

@@ -112,6 +112,6 @@ def test_bad_input_is_refused(tmp_path, capsys):
 
 def test_the_committed_page_is_that_of_the_committed_lines():
     pytest.importorskip("jinja2", reason="pages are written by jinja2")
-    page = command.ROOT / "docs" / "measurements" / "promise.md"
+    page = command.ROOT / "docs" / "results" / "promise.md"
     assert page.read_text(encoding="utf-8") == page_text(read_lines(LINES), page) + "\n"
     assert all(json.loads(line) for line in LINES.read_text(encoding="utf-8").splitlines())

@@ -8,7 +8,7 @@ from experiments.export.__main__ import LINES, main, read_lines
 from experiments.export.cases import all_cases
 from experiments.export.page import RUNTIMES, draft_page
 
-PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "export.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "export.md"
 
 
 def test_the_page_is_made_of_its_lines():

@@ -38,7 +38,7 @@ def test_a_folder_that_is_whole_is_left_alone(tmp_path):
 
 def test_the_page_is_made_of_its_lines():
     pytest.importorskip("jinja2", reason="the template of the page")
-    assert (ROOT / "docs" / "measurements" / "scale.md").read_text("utf-8") == draft_page(read_lines(LINES))
+    assert (ROOT / "docs" / "results" / "scale.md").read_text("utf-8") == draft_page(read_lines(LINES))
 
 
 def test_every_way_to_solve_gave_the_same_multipliers():

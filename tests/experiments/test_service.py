@@ -7,7 +7,7 @@ import pytest
 from experiments.service.__main__ import LINES, main, read_lines
 from experiments.service.page import draft_page
 
-PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "service.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "service.md"
 
 
 def by_name(lines):

@@ -21,7 +21,7 @@ NEEDS = {
     "guide/production.md": ("onnx", "onnxruntime", "skl2onnx", "fastapi", "mlflow"),
     "guide.md": ("torch",),
 }
-ELSEWHERE = {"measurements/experiments.md"}  # commands of days
+ELSEWHERE = {"results/experiments.md"}  # commands of days
 SECONDS = 300
 
 
@@ -88,4 +88,4 @@ def test_blocks_have_a_language(path):
     text = path.read_text("utf-8")
     opening = re.findall(r"^ *```+(.*)$", text, flags=re.MULTILINE)[::2]
     strange = [word for word in opening if word.strip() not in LANGUAGES and not word.startswith("{")]
-    assert strange == [] or page_name(path).startswith("measurements/"), strange
+    assert strange == [] or page_name(path).startswith("results/"), strange
