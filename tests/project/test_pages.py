@@ -1,19 +1,18 @@
 """Every page of the site runs as printed: blocks of Python in one session, of shell in one folder, in their order.
 
-Blocks marked ``python`` and ``sh`` are run; ``py`` and ``console`` show what cannot be run here, or is elsewhere.
+Blocks marked ``python`` and ``sh`` are run, and a block ``text`` right behind one is its output (see ``pages.py``).
+``py`` and ``console`` show what cannot be run here, or is elsewhere.
 """
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.project.pages import OUTPUT, is_shown, read_blocks, run_page
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 # Pages of the site that need more than the core and the extras below, by their path.
 ALL_NEED = ("skops", "jinja2", "matplotlib", "pyarrow")
 NEEDS = {
@@ -22,7 +21,6 @@ NEEDS = {
     "guide.md": ("torch",),
 }
 ELSEWHERE = {"results/experiments.md"}  # commands of days
-SECONDS = 300
 
 
 def page_name(path):
@@ -32,28 +30,13 @@ def page_name(path):
 def source_pages():
     """Return the pages that somebody wrote, those with blocks that run."""
     pages = [path for path in DOCS.rglob("*.md") if not {"gallery", "generated"} & {*path.relative_to(DOCS).parts}]
-    return sorted(path for path in pages if page_name(path) not in ELSEWHERE and BLOCK.search(path.read_text("utf-8")))
+    return sorted(path for path in pages if page_name(path) not in ELSEWHERE and read_blocks(path.read_text("utf-8")))
 
 
 PAGES = [
     pytest.param(path, id=page_name(path), marks=[pytest.mark.slow] if "```sh\n" in path.read_text("utf-8") else [])
     for path in source_pages()
 ]
-
-
-def run_shell(script, folder):
-    """Run a block of shell; an audit may say no."""
-    script = re.sub(r"^(optfair (?:audit|monitor) .*)$", r"\1 || test $? -eq 1", script, flags=re.MULTILINE)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    process = subprocess.run(
-        ["bash", "-e", "-c", script],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert process.returncode == 0, f"{script}\n{process.stdout}\n{process.stderr}"
 
 
 @pytest.mark.filterwarnings("ignore")  # those of other packages, and ours, which pages show
@@ -65,12 +48,8 @@ def test_a_page_runs_as_printed(path, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)  # what a page writes may be imported
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    session: dict = {"__name__": "page"}
-    for number, (language, code) in enumerate(BLOCK.findall(path.read_text("utf-8"))):
-        if language == "python":
-            exec(compile(code, f"{page_name(path)}, block {number}", "exec"), session)
-        else:
-            run_shell(code, tmp_path)
+    for block, printed in run_page(path, tmp_path):
+        assert block.shown is None or is_shown(block.shown, printed), f"shown:\n{block.shown}\nprinted:\n{printed}"
 
 
 def test_the_pages_are_found():
@@ -89,3 +68,17 @@ def test_blocks_have_a_language(path):
     opening = re.findall(r"^ *```+(.*)$", text, flags=re.MULTILINE)[::2]
     strange = [word for word in opening if word.strip() not in LANGUAGES and not word.startswith("{")]
     assert strange == [] or page_name(path).startswith("results/"), strange
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=page_name)
+def test_blocks_that_run_are_not_indented(path):
+    """Else nobody would run them: those inside of lists, for example."""
+    if not {"gallery", "generated"} & {*path.relative_to(DOCS).parts}:
+        assert re.findall(r"^ +```(?:python|sh)$", path.read_text("utf-8"), flags=re.MULTILINE) == []
+
+
+def test_outputs_are_compared():
+    page = "```python\nprint(1.25)\n```\n\n```text\n1.2...\n```\n\n```sh\ntrue\n```\ntext\n```text\nno output\n```\n"
+    first, second = read_blocks(page)
+    assert (first.code, first.shown, second.shown) == ("print(1.25)\n", "1.2...\n", None)
+    assert OUTPUT == "text" and is_shown(first.shown, "1.25\n") and not is_shown(first.shown, "2.25\n")
