@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,9 +34,9 @@ class Block(NamedTuple):
 
 def read_blocks(text):
     """Return the blocks of a page that run, in order."""
-    fences = list(FENCE.finditer(text))
+    fences = [*FENCE.finditer(text), None]
     blocks = []
-    for fence, follower in zip(fences, [*fences[1:], None], strict=True):
+    for fence, follower in pairwise(fences):
         if fence["language"] in RUN:
             is_output = follower and follower["language"] == OUTPUT and not text[fence.end() : follower.start()].strip()
             shown, span = (follower["code"], follower.span("code")) if is_output else (None, (0, 0))
