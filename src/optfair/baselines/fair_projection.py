@@ -105,8 +105,7 @@ class FairProjection(PosteriorBaseline):
     alpha : float, default 0.01
         How far from 1 a ratio may be, at least 0; from 1 on it has no lower bound.
     tolerance : {"ratio", "difference"}, default "ratio"
-        Whether α bounds ratios, or |rate − overall rate|, as in the other methods (our own addition, not in the
-        source).
+        Whether α bounds ratios, or ``|rate − overall rate|`` as in the other methods. The second is our own addition.
     group_estimator : classifier, default None
         Model of the group in each class; see `OptFairPost`.
     posterior : str, default "auto"
@@ -132,7 +131,8 @@ class FairProjection(PosteriorBaseline):
     divergence_ : float
         Mean KL(h ‖ p), least possible up to ``residual_``.
     residual_ : float
-        Residual of the KKT conditions in units of rates; so a ratio to an overall rate r is met to about residual_ / r.
+        Residual of the KKT conditions in units of rates. A ratio to an overall rate r is met up to about
+        ``residual_ / r``.
     posterior_model_ : callable
         X -> z.
     classes_ : ndarray of shape (n_classes,)

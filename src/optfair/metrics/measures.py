@@ -203,7 +203,7 @@ def noise_floor(
 ) -> float:
     """Return the violation that a perfectly fair rule would show by chance.
 
-    The ``level`` quantile of max_k |D_k| when every group has the overall rates; cell sizes as given.
+    It is the ``level`` quantile of ``max_k |D_k|`` when every group has the overall rates and cells are as large as here.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def make_module(
     hidden: Sequence[int] = (200,),
     dropout: float = 0.3,
 ) -> nn.Module:
-    """Make a network f : (rows, *input_shape) -> (rows, n_outputs), the logits.
+    """Make a network that reads ``(rows, *input_shape)`` and returns logits of shape ``(rows, n_outputs)``.
 
     Parameters are drawn from torch's global generator, as torch's modules do.
 
