@@ -17,6 +17,7 @@ DOCS = ROOT / "docs"
 ALL_NEED = ("skops", "jinja2", "matplotlib", "pyarrow")
 NEEDS = {
     "guide/large_data.md": ("distributed",),
+    "guide/migrating.md": ("fairlearn",),
     "guide/production.md": ("onnx", "onnxruntime", "skl2onnx", "fastapi", "mlflow"),
     "guide.md": ("torch",),
 }
