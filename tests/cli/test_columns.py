@@ -42,7 +42,9 @@ def test_every_option_that_is_checked_exists():
         known = {action.dest for action in commands[command]._actions}
         assert known >= {*options, "file"}
         named = {action.dest for action in commands[command]._actions if action.metavar == "COLUMN"}
-        assert named - {"scores", *options} == ({"group"} if command in ("predict", "explain", "report") else set())
+        assert named - {"scores", *options} == (
+            {"group"} if command in ("predict", "explain", "report", "export") else set()
+        )
 
 
 def test_outcomes_are_the_classes_of_the_table():
