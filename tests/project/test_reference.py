@@ -12,7 +12,9 @@ import pytest
 
 import optfair
 from optfair.datasets import make_fair_classification
-from tests.project.test_docstrings import DOORS, OBJECTS, RETURNED
+
+pytest.importorskip("numpydoc", reason="the reference is made by it")
+from tests.project.test_docstrings import DOORS, OBJECTS, RETURNED  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
