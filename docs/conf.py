@@ -9,10 +9,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from numpydoc.xref import DEFAULT_LINKS
+
 import optfair
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "extensions"))
+from reference import autosummary_context  # noqa: E402, F401 - Sphinx reads it
 
 project, author, copyright = "optfair", "the optfair developers", "2026, the optfair developers"
 version = release = optfair.__version__
@@ -27,11 +30,14 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "project_links",
+    "reference",
     "llms",
+    "check_site",
 ]
-exclude_patterns = ["gallery/*.ipynb", "gallery/**/*.py", "generated"]
+exclude_patterns = ["gallery/*.ipynb", "gallery/**/*.py", "generated", "**sg_execution_times.rst"]
 templates_path = ["templates"]
 nitpicky = False
+suppress_warnings = ["config.cache"]  # autosummary_context holds functions, which Sphinx cannot keep between builds
 
 # -- Markdown ----------------------------------------------------------------------------------------------
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath", "fieldlist", "substitution"]
@@ -41,10 +47,31 @@ myst_links_external_new_tab = False
 # -- reference ---------------------------------------------------------------------------------------------
 autosummary_generate = True
 autodoc_typehints = "none"  # types are in the docstrings
-autodoc_member_order = "bysource"
-numpydoc_show_class_members = True
-numpydoc_class_members_toctree = False
-numpydoc_show_inherited_class_members = {"optfair.OptFairPost": True}
+default_role = "py:obj"  # `solve` in a docstring is a link, where it names something of ours
+toc_object_entries_show_parents = "hide"
+numpydoc_show_class_members = False  # the templates list them
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = {
+    "Certificate": "optfair.rule.certificate.Certificate",
+    "Determinism": "optfair.rule.determinism.Determinism",
+    "Explanation": "optfair.rule.explanation.Explanation",
+    "Finding": "optfair.reporting.findings.Finding",
+    "MonitorReport": "optfair.monitoring.report.MonitorReport",
+    "ScoredFiles": "optfair.storage.scoring.ScoredFiles",
+    "Status": "optfair.rule.certificate.Status",
+    "Verdict": "optfair.reporting.verdict.Verdict",
+    **{name: f"optfair.{name}" for name in optfair.__all__ if name[0].isupper()},
+    **{name: name for name in DEFAULT_LINKS if name not in optfair.__all__},  # no links to other projects: no network
+}
+numpydoc_xref_ignore = "all"  # but for the names above
+
+# Pages that docstrings name: `"Large data" in the user guide`.
+guide_titles = {
+    "Command line": "guide/command_line",
+    "Findings": "guide/findings",
+    "Large data": "guide/large_data",
+    "Into production": "guide/production",
+}
 
 # -- gallery -----------------------------------------------------------------------------------------------
 sphinx_gallery_conf = {
@@ -61,7 +88,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
     "plot_gallery": True,
-    "min_reported_time": 0,
+    "write_computation_times": False,  # that page would load scripts from the network
 }
 warnings.filterwarnings("ignore", category=optfair.OptFairWarning)  # examples show theirs by printing
 
@@ -69,7 +96,7 @@ warnings.filterwarnings("ignore", category=optfair.OptFairWarning)  # examples s
 html_theme = "pydata_sphinx_theme"
 html_title = "optfair"
 html_static_path = ["static"]
-html_css_files = ["site.css"]
+html_css_files = ["site.css", "reference.css"]
 html_js_files = ["sortable.js"]
 html_copy_source = False
 html_show_sourcelink = False
@@ -79,13 +106,14 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,
-    "show_nav_level": 2,
+    "show_nav_level": 1,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_sidebars = {"index": [], "start": [], "changelog": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
