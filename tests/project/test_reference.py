@@ -14,7 +14,7 @@ import optfair
 from optfair.datasets import make_fair_classification
 
 pytest.importorskip("numpydoc", reason="the reference is made by it")
-from tests.project.test_docstrings import DOORS, OBJECTS, RETURNED  # noqa: E402
+from tests.project.test_docstrings import DOORS, OBJECTS, RETURNED
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
