@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-core check format docs docs-open experiments timings bench clean
+.PHONY: help venv demo test test-slow test-core check format docs docs-open pages experiments timings bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -66,7 +66,12 @@ docs-open: docs  ## build the site and show it in a browser
 	$(PYTHON) -m webbrowser -t "file://$(CURDIR)/build/site/index.html"
 
 experiments: .venv/.installed  ## run what is missing of the experiments and write their pages; a day, and needs OPTFAIR_DATA
-	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --page docs/results/results.md --jobs 2
+	$(ONE_THREAD) $(BIN)/python -m experiments --out experiments/results --pages docs/results --jobs 2
+
+pages: .venv/.installed  ## write all pages of results from the recorded runs
+	$(BIN)/python -m experiments --out experiments/results --pages docs/results --only-page
+	for name in coverage bench scale export service; do $(BIN)/python -m experiments.$$name --only-page || exit 1; done
+	$(BIN)/python -m experiments.overview
 
 timings: .venv/.installed  ## measure seconds: all timings, or one, as in make timings NAME=solver
 	$(BIN)/python -m experiments.timings $(NAME)

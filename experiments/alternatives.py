@@ -38,7 +38,7 @@ ALTERNATIVES = {
     "diagonal": ("diagonal", "stay"),  # factors; shares of groups by a slope and an intercept of each
     "context": ("context", "stay"),  # factors; log P(Y | X) is among the features of the shares
 }
-CONTEXT_RIDGE = 100.0  # with less, equalised odds lose still more accuracy
+CONTEXT_RIDGE = 100.0  # with less, equalized odds lose still more accuracy
 
 
 class AlternativePost(OptFairPost):

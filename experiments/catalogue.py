@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +28,7 @@ EXPERIMENTS = (
     "scaling",
     "networks",
 )
-PAGES = ("results", "baselines", "calibration", "inprocessing")  # in the order in which they are written
+SHARED_PAGES = ("data_and_settings", "tuning", "runs")  # about all experiments, written when all are asked for
 CLASSES = METHODS | {
     "OptFairInPost": Method(
         "OptFairInPost",
@@ -76,14 +76,14 @@ class MethodPlan:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A plan of plans/. page : of `PAGES`. paper : where the paper has it, if it does. tables : what is run."""
+    """A plan of plans/. page : where it is shown. paper : where the paper has it, if it does. tables : what is run."""
 
     name: str
     title: str
     question: str
     paper: str
     tables: tuple[Mapping[str, Any], ...]
-    page: str = "results"
+    page: str
 
 
 @lru_cache
@@ -97,12 +97,15 @@ def read_experiment(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise ValueError(f"{name}: there is no such experiment; there are {', '.join(EXPERIMENTS)}.")
     texts = {key: value for key, value in read_plan(name).items() if key != "runs"}
-    return Experiment(name, tables=tuple(read_plan(name)["runs"]), **texts)
+    return Experiment(name, tables=tuple(read_plan(name)["runs"]), **{"page": name, **texts})
 
 
-def experiments_of(page: str) -> tuple[str, ...]:
-    """Return the names of the experiments of a page, in order."""
-    return tuple(name for name in EXPERIMENTS if read_experiment(name).page == page)
+def pages_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:
+    """Return the pages that these experiments fill, in the order of the experiments."""
+    pages: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        pages.setdefault(experiment.page, []).append(experiment)
+    return pages
 
 
 def read_methods() -> dict[str, MethodPlan]:

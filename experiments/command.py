@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from experiments.base_models import need_package
-from experiments.catalogue import EXPERIMENTS, PAGES, Experiment, read_experiment
+from experiments.catalogue import EXPERIMENTS, Experiment, read_experiment
 from experiments.ledger import Ledger
-from experiments.page.write import draft_page
+from experiments.page.page import PICTURES
+from experiments.page.results import Results
+from experiments.page.write import draft_pages
 from experiments.plan import Plan
 from experiments.run import run_all
 from optfair.errors import need_extra
@@ -38,7 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("experiments", nargs="*", metavar="EXPERIMENT", help=f"one of {', '.join(EXPERIMENTS)} (default: all)")
     add("--out", required=True, metavar="DIR", help="folder of the lines of finished runs, *.jsonl")
-    add("--page", metavar="FILE", help="file of the first page; others go beside it (default: DIR/results.md)")
+    add("--pages", metavar="FOLDER", help="folder of the pages (default: that of the lines)")
     add("--only-page", action="store_true", help="run nothing: write the pages from finished runs")
     add("--jobs", type=int, default=1, metavar="N", help="number of processes (default: %(default)s)")
     add("--smoke", action="store_true", help="make everything tiny: it takes minutes, and the numbers mean nothing")
@@ -90,9 +92,8 @@ def run(arguments: Namespace) -> list[Path]:
     folder = Path(arguments.out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out {arguments.out}: is a file; must be a folder.")
-    pages = page_files(experiments, folder, arguments.page)
-    for file in pages.values():
-        _check_page(file)
+    target = Path(arguments.pages) if arguments.pages else folder
+    _check_target(target)
     if arguments.only_page:
         if not any(folder.glob("*.jsonl")):
             raise ValueError(f"{folder}: holds no lines of runs, *.jsonl.")
@@ -110,18 +111,9 @@ def run(arguments: Namespace) -> list[Path]:
                 only=only,
                 report=lambda text: print(text, file=sys.stderr, flush=True),
             )
-    drafts = []  # all of them before any is written: a missing run leaves every page as it is
-    for page, file in pages.items():
-        members = [experiment for experiment in experiments if experiment.page == page]
-        drafts.append(draft_page(plan, members, folder, file, _command(arguments, file)))
-    return [path for draft in drafts for path in draft.write()]
-
-
-def page_files(experiments: Sequence[Experiment], folder: Path, first: str | None) -> dict[str, Path]:
-    """Return the file of each page that these experiments fill: the first as asked for, the others beside it."""
-    names = [page for page in PAGES if any(experiment.page == page for experiment in experiments)]
-    file = folder / f"{names[0]}.md" if first is None else Path(first)
-    return {names[0]: file} | {name: file.with_name(f"{name}.md") for name in names[1:]}
+    results = Results(plan, experiments, _command(arguments))
+    drafts = draft_pages(results, folder, target)  # all of them before any is written: a missing run changes no page
+    return list(dict.fromkeys(path for draft in drafts for path in draft.write()))
 
 
 def _check_numbers(arguments: Namespace) -> None:
@@ -150,25 +142,21 @@ def _check_packages(experiments: Sequence[Experiment], only: tuple[str, ...], *,
         need_package(plan.data[data].model or {})
 
 
-def _check_page(page: Path) -> None:
-    """Check now, not after the last run. Its folder, and one of its name for figures, are made when it is written."""
-    if not page.suffix:
-        raise ValueError(f"--page {page}: give the name of a file with an ending, as results.md.")
-    if page.is_dir():
-        raise ValueError(f"--page {page}: is a folder; give the name of a file.")
-    parent = next(folder for folder in page.absolute().parents if folder.exists())
-    for folder in (parent, page.with_suffix("")):
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"--page {page}: needs a folder {folder}, and that is a file.")
-    if not os.access(parent, os.W_OK):
-        raise ValueError(f"--page {page}: the folder {parent} cannot be written to.")
+def _check_target(target: Path) -> None:
+    """Check now, not after the last run. The folder, and one of pictures in it, are made when pages are written."""
+    for folder in (target, target / PICTURES):
+        parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not parent.is_dir():
+            raise ValueError(f"--pages {target}: needs a folder {parent}, and that is a file.")
+        if not os.access(parent, os.W_OK):
+            raise ValueError(f"--pages {target}: the folder {parent} cannot be written to.")
 
 
-def _command(arguments: Namespace, page: Path) -> str:
-    """Return what makes these lines, for captions."""
+def _command(arguments: Namespace) -> str:
+    """Return what makes these lines and pages."""
     smoke = ["--smoke"] if arguments.smoke else []
-    file = ["--page", page.as_posix()] if arguments.page else []
-    return f"{COMMAND} {shlex.join(['--out', arguments.out, *file, *smoke])}"
+    pages = ["--pages", Path(arguments.pages).as_posix()] if arguments.pages else []
+    return f"{COMMAND} {shlex.join(['--out', arguments.out, *pages, *smoke])}"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments.bench.cases import CASES, GROWTH, LIMIT, PEERS, Case
 from experiments.bench.copies import CACHE, PREVIOUS, ROOT, commit_of, peer_python, previous_source
 from experiments.bench.lines import Lines, machine
-from experiments.bench.page import write_page
+from experiments.bench.page import draft_page
 from experiments.bench.run import Bench
 from experiments.bench.table import report
 from experiments.page.templates import PageTextError
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check(arguments)
             _run(arguments, _chosen(arguments.only, every))
         if arguments.only_page or not (arguments.only or arguments.small):
-            file = write_page(Lines(arguments.out), arguments.page)
-            print(f"wrote {file}")
+            draft_page(Lines(arguments.out), arguments.page).write()
+            print(f"wrote {arguments.page}")
     except (DataFileError, PageTextError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return BAD_INPUT

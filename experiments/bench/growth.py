@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,7 @@ import numpy as np
 from experiments.bench.cases import GROWTH, OURS, Case, rows, size
 from experiments.bench.lines import Lines
 from experiments.bench.run import least
-from experiments.page.figures import BLUE, RED
-from experiments.page.figures import CALLER as CALLER_OF_FIGURES
-from optfair.errors import need_extra
+from experiments.page.style import BLUE, RED, SMALL, grid, plain_numbers
 
 AXES = ("groups", "classes", "rows")
 CRITERIA = ("dp", "eo")
@@ -44,42 +42,40 @@ def exponent(found: Sequence[tuple[int, float]]) -> float | None:
     return float(np.polyfit(sizes, seconds, 1)[0])
 
 
-def draw_growth(lines: Lines) -> Any:
+def growth_data(lines: Lines) -> dict[str, Any]:
+    """Return what the picture shows: of every axis what stays as it is, and the points of each series."""
+    data = {}
+    for axis in AXES:
+        case = series_cases(f"{axis} dp")[0]
+        kept = {"rows": f"{rows(case.n)} rows", "groups": f"{case.A} groups", "classes": f"{case.m} classes"}
+        curves = [
+            {"criterion": criterion, "version": version, "points": points(lines, f"{axis} {criterion}", version)}
+            for criterion in CRITERIA
+            for version in OURS
+        ]
+        data[axis] = {"kept": ", ".join(text for name, text in kept.items() if name != axis), "curves": curves}
+    return data
+
+
+def draw_growth(data: Mapping[str, Any]) -> Any:
     """Draw processor seconds against groups, classes and rows; dashed for the previous release."""
-    need_extra("matplotlib", CALLER_OF_FIGURES).use("Agg")
-    pyplot, ticker = (need_extra(f"matplotlib.{name}", CALLER_OF_FIGURES) for name in ("pyplot", "ticker"))
-    figure, axes = pyplot.subplots(1, len(AXES), figsize=(11.5, 4.0), layout="constrained", sharey=True)
-    for ax, axis in zip(axes, AXES, strict=True):
-        sizes: set[int] = set()
-        for criterion in CRITERIA:
-            for version in OURS:
-                found = points(lines, f"{axis} {criterion}", version)
-                style, marker, face = LOOKS[version]
-                look = {"color": COLOURS[criterion], "linestyle": style, "marker": marker, "markersize": 5}
-                label = f"{criterion}, {version}"
-                ax.plot(*np.reshape(found, (-1, 2)).T, label=label, markerfacecolor=face or COLOURS[criterion], **look)
-                sizes |= {point[0] for point in found}
+    figure, axes = grid(2, 2, 2.6)
+    for ax, (axis, panel) in zip(axes.flat, data.items(), strict=False):
+        for curve in panel["curves"]:
+            style, marker, face = LOOKS[curve["version"]]
+            colour = COLOURS[curve["criterion"]]
+            look = {"color": colour, "linestyle": style, "marker": marker, "markersize": 5}
+            label = f"{curve['criterion']}, {curve['version']}"
+            ax.plot(*np.reshape(curve["points"], (-1, 2)).T, label=label, markerfacecolor=face or colour, **look)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_xlabel(_axis_title(axis))
-        ax.set_xticks(sorted(sizes), [_tick(number) for number in sorted(sizes)])
-        ax.xaxis.set_minor_locator(ticker.NullLocator())
-        ax.tick_params(labelsize=8)
-        ax.grid(alpha=0.25)
-    axes[0].yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-    axes[0].set_ylabel("processor seconds")
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, ncols=len(handles[0]), loc="outside upper center", frameon=False, fontsize=9)
+        sizes = sorted({size for curve in panel["curves"] for size, _ in curve["points"]})
+        plain_numbers(ax.xaxis, sizes[:: 2 if len(sizes) > 5 else 1])
+        plain_numbers(ax.yaxis, [0.1, 1, 10])
+        ax.set_title(f"{axis}\n({panel['kept']})", fontsize=SMALL)
+    last = axes.flat[len(data)]
+    last.set_axis_off()
+    last.legend(*axes.flat[0].get_legend_handles_labels(), loc="center")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("processor seconds")
     return figure
-
-
-def _axis_title(axis: str) -> str:
-    """Return what grows and what stays as it is."""
-    case = series_cases(f"{axis} dp")[0]
-    kept = {"rows": f"{case.n:,} rows", "groups": f"{case.A} groups", "classes": f"{case.m} classes"}
-    return f"{axis} ({', '.join(text for name, text in kept.items() if name != axis)})"
-
-
-def _tick(number: int) -> str:
-    """Return 200, 30k, 10M."""
-    return rows(number) if number >= 1000 else str(number)

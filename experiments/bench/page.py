@@ -9,58 +9,46 @@ from typing import Any
 from experiments.bench import worlds
 from experiments.bench.cases import CASES, OURS, PEERS, Case, Goal, size
 from experiments.bench.copies import peer_version
-from experiments.bench.growth import AXES, CRITERIA, draw_growth, exponent, points, series_cases
+from experiments.bench.growth import AXES, CRITERIA, draw_growth, exponent, growth_data, points, series_cases
 from experiments.bench.lines import Lines
 from experiments.bench.people import TRAINING
 from experiments.bench.run import ENOUGH, Line, is_finished, least
 from experiments.bench.table import TITLES, amount, goal_text, outcome, proof, ratio, verdict
-from experiments.page.figures import save
+from experiments.page.page import NOTES, Draft, PageWriter
+from experiments.page.style import Figure
 from experiments.page.tables import DASH, Table
-from experiments.page.templates import PageTextError, Renderer, rewrapped
-from optfair.utils.files import write_atomically
+from experiments.page.templates import PageTextError
 
-TEMPLATE, PICTURE = "pages/speed", "growth.png"
-NOTES = "notes"  # a template of this name beside the lines, for what a reader should see in them
-
-
-def write_page(lines: Lines, file: Path) -> Path:
-    """Write the page and its picture, and return its file."""
-    text = page_text(lines, file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    picture = file.with_suffix("") / PICTURE
-    picture.parent.mkdir(exist_ok=True)
-    save(draw_growth(lines), picture)
-    write_atomically(file, f"{text}\n".encode())
-    return file
+TEMPLATE = "speed"
+GROWTH = "Processor seconds of a solve as groups, classes and rows grow, for the previous release and the present one."
 
 
-def page_text(lines: Lines, file: Path) -> str:
-    """Return the text of the page; every number has been found when this returns."""
+def draft_page(lines: Lines, file: Path) -> Draft:
+    """Return the page; every number has been found when this returns. Its answer is a note beside the lines."""
     missing = [case.name for case in CASES.values() if "present" not in lines.of(case.name)]
     if missing:
         raise PageTextError(f"{lines.file}: has no line of {', '.join(missing)}; run them first.")
     found = Lookups(lines)
-    functions = {name: getattr(found, name) for name in ("seconds", "faster", "power")}
-    renderer = Renderer(lines.file.parent, functions)
-    has_notes = (lines.file.parent / f"{NOTES}.md.j2").exists()
+    functions = {name: getattr(found, name) for name in ("seconds", "faster", "power", "shape")}
     context = {
         "machine": lines.machine,
         "sources": {line["version"]: line["source"] for line in lines.lines.values()},
         "peer_versions": {name: peer_version(name) for name in PEERS},
         "cases": case_table(lines),
         "goals": goal_table(lines),
+        "missed": sum(verdict(goal, lines.of(case.name).get("present")) != "met" for case, goal in _goals()),
+        "asked": sum(1 for _ in _goals()),
         "peers": peer_tables(lines),
         "growth": [(axis, growth_table(lines, axis)) for axis in AXES],
         "exponents": exponent_table(lines),
-        "picture": f"{file.stem}/{PICTURE}",
+        "growth_figure": Figure("growth", GROWTH, draw_growth, growth_data(lines)),
         "limit": f"{lines.machine['limit']:g}",
         "repeat": lines.machine["repeat"],
         "enough": f"{ENOUGH:g}",
         "training": f"{TRAINING:,}",
         "world": {name: f"{getattr(worlds, name):g}" for name in WORLD_NUMBERS},
-        "notes": renderer.render(f"notes/{NOTES}") if has_notes else "",
     }
-    return rewrapped(renderer.render(TEMPLATE, **context))
+    return PageWriter(lines.file.parent / NOTES, functions).draft(TEMPLATE, file, **context)
 
 
 WORLD_NUMBERS = ("FEATURES", "DISTANCE", "SEPARATION", "CLASS_EFFECT", "GROUP_EFFECT", "SMALLEST")
@@ -79,6 +67,10 @@ class Lookups:
     def faster(self, case: str, quantity: str = "seconds", other: str = "previous") -> str:
         """Return how many times as long another version takes."""
         return ratio(self._line(case, other), self._line(case, "present"), quantity)
+
+    def shape(self, case: str) -> str:
+        """Return what a case is about."""
+        return f"{CASES[case].n:,} rows, {CASES[case].A} groups and {CASES[case].m} classes"
 
     def power(self, series: str, version: str = "present") -> str:
         """Return the exponent of a series."""
@@ -105,7 +97,7 @@ def case_table(lines: Lines) -> Table:
         texts = [outcome(previous), outcome(present), ratio(previous, present) or DASH, outcome(present, "cpu")]
         texts += [ratio(previous, present, "cpu") or DASH, DASH if reads is None else f"{reads:.1f}"]
         rows.append([case.name, *texts, proof(present) or DASH])
-    return Table(heads, rows, (), "")
+    return Table(heads, rows)
 
 
 def goal_table(lines: Lines) -> Table:
@@ -116,7 +108,7 @@ def goal_table(lines: Lines) -> Table:
         value = None if line is None else least(line, goal.quantity)
         measured = outcome(line) if value is None else amount(goal.quantity, value)
         rows.append([case.name, goal_text(goal), measured, verdict(goal, line)])
-    return Table(["case", "asked for", "measured", "verdict"], rows, (), "")
+    return Table(["case", "asked for", "measured", "verdict"], rows)
 
 
 def _goals() -> Iterator[tuple[Case, Goal]]:
@@ -139,7 +131,7 @@ def peer_tables(lines: Lines) -> Table:
             texts = [outcome(line), outcome(line, "cpu"), ratio(line, present) or DASH]
             rows.append([case.options["criterion"], title, *texts, *scores])
     heads = ["criterion", "who", "seconds", "processor", "times ours", "accuracy", "violation"]
-    return Table(heads, rows, (), "", right=2)
+    return Table(heads, rows, left=2)
 
 
 def growth_table(lines: Lines, axis: str) -> Table:
@@ -154,7 +146,7 @@ def growth_table(lines: Lines, axis: str) -> Table:
             texts += [_bounds(found.get("present")), *(_both_seconds(found.get(version)) for version in OURS)]
         rows.append(texts)
     heads = [text for name in CRITERIA for text in (f"K, {name}", f"{name}, previous", f"{name}, present")]
-    return Table([axis, *heads], rows, (), "", right=0)
+    return Table([axis, *heads], rows, left=0)
 
 
 def _bounds(line: Line | None) -> str:
@@ -179,4 +171,4 @@ def exponent_table(lines: Lines) -> Table:
                 texts.append(DASH if value is None else f"{value:.2f}")
         rows.append(texts)
     heads = [f"{criterion}, {version}" for criterion in CRITERIA for version in OURS]
-    return Table(["seconds grow with", *heads], rows, (), "", right=1)
+    return Table(["seconds grow with", *heads], rows, left=1)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.coverage.page import write_page
+from experiments.coverage.page import draft_page
 from experiments.coverage.run import FILE, SMALLEST, read_lines, run_missing
 from experiments.coverage.settings import SETTINGS
 from experiments.page.templates import PageTextError
@@ -31,9 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the lines")
-    parser.add_argument(
-        "--page", type=Path, default=ROOT / "docs" / "results" / "promise.md", help="the page to write"
-    )
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "promise.md", help="the page to write")
     parser.add_argument("--only-page", action="store_true", help="write the page from the lines there are")
     arguments = parser.parse_args(argv)
     names = arguments.names or [*SETTINGS, SMALLEST]
@@ -42,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError(f"{unknown[0]}: there is no such setting; there are {', '.join([*SETTINGS, SMALLEST])}.")
         if not arguments.only_page:
             run_missing(arguments.out / FILE, names, arguments.runs, arguments.jobs)
-        write_page(read_lines(arguments.out / FILE), arguments.page)
+        draft_page(read_lines(arguments.out / FILE), arguments.page).write()
     except (DataFileError, PageTextError, ValueError) as error:
         print(f"coverage: {error}", file=sys.stderr)
         return BAD_INPUT

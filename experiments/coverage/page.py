@@ -6,56 +6,47 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from experiments.coverage.pictures import draw_broken, draw_smallest
 from experiments.coverage.rules import METHODS
 from experiments.coverage.run import SMALLEST, Line
 from experiments.coverage.settings import CONFIDENCE, CONTROL, SETTINGS, SHARES
-from experiments.page.figures import save
+from experiments.page.page import Draft, PageWriter
+from experiments.page.style import Figure
 from experiments.page.tables import DASH, Table
-from experiments.page.templates import PageTextError, Renderer, rewrapped
+from experiments.page.templates import PageTextError
 from optfair import plan
-from optfair.errors import need_extra
-from optfair.utils.files import write_atomically
 
-TEMPLATE, PICTURE, CALLER = "pages/promise", "smallest.png", "the page of promises"
+TEMPLATE = "promise"
 SHIPPED = "shipped"  # what `confidence=` does by default
 MIXED = 0.005  # a smaller share of decisions that are drawn from a constant is rounding
 Scores = dict[str, dict[str, list[dict[str, float]]]]
+BROKEN = "Share of runs in which the tolerance is exceeded in the population, by setting, without and with a promise."
+LEAST = "The smallest tolerance that can be promised falls as people are added, as the formula of optfair.plan says."
 
 
-def write_page(lines: Sequence[Line], file: Path) -> Path:
-    """Write the page and its picture, and return its file."""
-    text = page_text(lines, file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    picture = file.with_suffix("") / PICTURE
-    picture.parent.mkdir(exist_ok=True)
-    save(draw_smallest(lines), picture)
-    write_atomically(file, f"{text}\n".encode())
-    return file
-
-
-def page_text(lines: Sequence[Line], file: Path) -> str:
-    """Return the text of the page; every number has been found when this returns."""
+def draft_page(lines: Sequence[Line], file: Path) -> Draft:
+    """Return the page; every number has been found when this returns."""
     scores = by_setting(lines)
     if missing := [name for name in (*SETTINGS, SMALLEST) if name not in {line["setting"] for line in lines}]:
         raise PageTextError(f"coverage.jsonl: has no line of {', '.join(missing)}; run them first.")
     context = {
-        "confidence": f"{CONFIDENCE:g}",
+        "confidence": f"{100 * CONFIDENCE:g} %",
         "control": f"{CONTROL:g}",
         "methods": [f"*{name}*: {text}" for name, text in METHODS.items()],
         "broken": broken_table(scores),
+        "broken_figure": broken_figure(scores),
         "costs": [(title(name), cost_table(scores[name])) for name in SETTINGS],
         "smallest": smallest_table(lines),
-        "picture": f"{file.stem}/{PICTURE}",
+        "smallest_figure": Figure("smallest-promises", LEAST, draw_smallest, smallest_data(lines)),
         "totals": {method: total_text(scores, method) for method in (*METHODS, SHIPPED)},
         "seconds": seconds_text(scores),
         "most": most_text(scores),
     }
-    return rewrapped(Renderer(file.parent, {}).render(TEMPLATE, **context))
+    return PageWriter().draft(TEMPLATE, file, **context)
 
 
 def by_setting(lines: Sequence[Line]) -> Scores:
@@ -94,7 +85,20 @@ def broken_table(scores: Scores) -> Table:
         methods = scores[name]
         shares = [share_text(methods.get(method, [])) for method in METHODS]
         rows.append([title(name), str(len(methods["promise"])), *shares])
-    return Table(["setting", "runs", *METHODS], rows, (), "coverage", right=1)
+    return Table(["setting", "runs", *METHODS], rows, left=1)
+
+
+def broken_figure(scores: Scores) -> Figure:
+    """Return the picture of broken tolerances: a row for each setting, in percent, with the interval of the promise."""
+    rows = []
+    for name, setting in SETTINGS.items():
+        runs = {"promise": runs_of(scores, name, SHIPPED)}
+        runs |= {method: scores[name].get(method, []) for method in ("plain", "half", "control")}
+        shares = {method: 100 * n_broken(values) / len(values) for method, values in runs.items() if values}
+        interval = stats.binomtest(n_broken(runs["promise"]), len(runs["promise"])).proportion_ci(0.95)
+        bounds = {"low": 100 * interval.low, "high": 100 * interval.high}
+        rows.append({"title": f"{setting.title}: {setting.criterion} {setting.tolerance:g}", **shares, **bounds})
+    return Figure("promises", BROKEN, draw_broken, {"rows": rows, "promised": 100 * (1 - CONFIDENCE)})
 
 
 def cost_table(methods: dict[str, list[dict[str, float]]]) -> Table:
@@ -114,7 +118,7 @@ def cost_table(methods: dict[str, list[dict[str, float]]]) -> Table:
                     f"{100 * len(mixed) / len(values):.0f} %" + (f", {np.mean(mixed):.2f} each" if mixed else ""),
                 ]
             )
-    return Table(["method", "accuracy", "mean violation", "broken", "mixed"], rows, (), "coverage", right=1)
+    return Table(["method", "accuracy", "mean violation", "broken", "mixed"], rows, left=1)
 
 
 def runs_of(scores: Scores, name: str, method: str) -> list[dict[str, float]]:
@@ -165,25 +169,17 @@ def smallest_table(lines: Sequence[Line]) -> Table:
         for n, reached, formula in smallest_points(lines)
     ]
     heads = ["people", "dp", "dp, formula", "eo", "eo, formula"]
-    return Table(heads, rows, (), "coverage", right=0)
+    return Table(heads, rows, left=0)
 
 
-def draw_smallest(lines: Sequence[Line]) -> Any:
-    """Draw the smallest tolerance that can be promised against the number of people."""
-    need_extra("matplotlib", CALLER).use("Agg")
-    figure, axes = need_extra("matplotlib.pyplot", CALLER).subplots(figsize=(6.4, 4), layout="constrained")
+def smallest_data(lines: Sequence[Line]) -> dict[str, dict[str, list[float]]]:
+    """Return what the picture shows by criterion: people, tolerances that were reached, and those of the formula."""
     points = smallest_points(lines)
-    for criterion, colour, name in (("dp", "C0", "demographic parity"), ("eo", "C3", "equalized odds")):
-        people = [n for n, _, _ in points]
-        axes.loglog(people, [reached[criterion] for _, reached, _ in points], "o-", color=colour, label=name)
-        formula = [formula[criterion] for _, _, formula in points]
-        axes.loglog(people, formula, ":", color=colour, label=f"{name}, formula of optfair.plan")
-    axes.set_xlabel("people fitted on")
-    axes.set_ylabel("smallest tolerance that can be promised")
-    axes.set_title("Four groups (the smallest 10 %), three classes, confidence 95 %", fontsize=10)
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.5])
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    return figure
+    return {
+        criterion: {
+            "people": [float(n) for n, _, _ in points],
+            "reached": [reached[criterion] for _, reached, _ in points],
+            "formula": [formula[criterion] for _, _, formula in points],
+        }
+        for criterion in ("dp", "eo")
+    }

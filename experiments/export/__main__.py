@@ -25,9 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Compare exported models with native ones on real data (needs $OPTFAIR_DATA; half an hour). Cases "
         "that were measured already are left alone.",
     )
-    parser.add_argument(
-        "--page", type=Path, default=ROOT / "docs" / "results" / "export.md", help="the page to write"
-    )
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "export.md", help="the page to write")
     parser.add_argument("--lines", type=Path, default=LINES, help="file of what was measured")
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name has this text")
     parser.add_argument("--again", action="store_true", help="measure these cases again")

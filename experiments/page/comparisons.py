@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.page.extensions import CALIBRATIONS
-from experiments.page.results import Cell, Results, pick, unique
-from experiments.page.tables import DASH, Table, span
+from experiments.page.results import CRITERIA, Cell, Results, pick, unique
+from experiments.page.tables import DASH, Table
 from optfair.baselines.registry import METHODS
 
 
@@ -19,9 +19,10 @@ def installed(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
     """Return the registry, a table of default settings per data, and the table along the knob."""
     defaults = [cell for cell in cells if cell.value is None]
     tables = [_defaults(results, data, pick(defaults, data=data)) for data in unique(cell.data for cell in defaults)]
-    heads = ["method", "value of the knob: accuracy / violation, from the least fair to the fairest (means)"]
-    rows = [[label, "; ".join(map(_point, along))] for label, along in _by_label(cells).items() if along[0].value]
-    return {"registry": _registry(), "defaults": tables, "sweep": Table(heads, rows, cells, "installed")}
+    swept = [(label, cell) for label, along in _by_label(cells).items() for cell in along if cell.value]
+    rows = [[label, f"{cell.value:g}", *_means(cell)] for label, cell in swept]
+    sweep = Table(["method", "knob", "accuracy", "violation"], rows, left=1)
+    return {"registry": _registry(), "defaults": tables, "sweep": sweep}
 
 
 def _registry() -> Table:
@@ -38,7 +39,7 @@ def _registry() -> Table:
         ]
         for method in METHODS.values()
     ]
-    return Table(heads, rows, [], "installed")
+    return Table(heads, rows)
 
 
 def _by_label(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -55,25 +56,17 @@ def _by_label(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
 
 
 def _defaults(results: Results, data: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    criteria = unique(cell.criterion for cell in cells)
     rows, floors = [], []
-    for label, alike in _by_label(cells).items():
-        texts = [_mean_and_deviation(_scored_by(alike, criterion)) for criterion in criteria]
-        seconds = np.median([line["wall_seconds"] for cell in alike for line in cell.lines])
-        rows.append([label, *texts, f"{seconds:.1f}"])
-    for criterion in criteria:
+    for criterion in unique(cell.criterion for cell in cells):
+        for label, alike in _by_label(cells).items():
+            seconds = np.median([line["wall_seconds"] for cell in alike for line in cell.lines])
+            texts = _means_and_deviations(_scored_by(alike, criterion))
+            rows.append([CRITERIA[criterion], label, *texts, f"{seconds:.1f}"])
         lines = [line for cell in cells for line in cell.lines]
         values = [scores["floor"][criterion] for scores in _answers(lines) if criterion in scores["floor"]]
-        floors.append(f"{criterion} {np.mean(values):.3f}")
-    heads = ["method", *(f"{criterion}: accuracy / violation" for criterion in criteria), "seconds"]
-    line = results.data_line(data)
-    return {
-        "title": results.data_title(data),
-        "rows": [] if line is None else [f"{size:,}" for size in line["n"]],
-        "seeds": span(results.plan.seeds(results.plan.data[data])),
-        "table": Table(heads, rows, cells, "installed"),
-        "floors": floors,
-    }
+        floors.append(f"{CRITERIA[criterion]} {np.mean(values):.3f}")
+    heads = ["criterion", "method", "accuracy", "violation", "seconds"]
+    return {"title": results.data_title(data), "table": Table(heads, rows, left=2), "floors": floors}
 
 
 def _answers(lines: Sequence[Any]) -> list[Any]:
@@ -85,17 +78,17 @@ def _scored_by(cells: Sequence[Cell], criterion: str) -> Cell:
     return (pick(cells, criterion=criterion) or list(cells))[0].by(criterion)
 
 
-def _mean_and_deviation(cell: Cell) -> str:
+def _means_and_deviations(cell: Cell) -> list[str]:
     texts = []
     for quantity, scale in (("accuracy", 100), ("violation", 1)):
         values = np.array(list(cell.by_seed(quantity).values())) / scale
         deviation = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
         texts.append(f"{values.mean():.4f}{deviation}")
-    return " / ".join(texts)
+    return texts
 
 
-def _point(cell: Cell) -> str:
-    return f"{cell.value:g}: {cell.mean('accuracy').value / 100:.4f} / {cell.mean('violation').value:.4f}"
+def _means(cell: Cell) -> list[str]:
+    return [f"{cell.mean('accuracy').value / 100:.4f}", f"{cell.mean('violation').value:.4f}"]
 
 
 # -- the use of labels ---------------------------------------------------------------------------------------
@@ -113,7 +106,7 @@ def labels(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
     rows.append(["**all**", "", "", *(f"**{overall[k]:+.4f}**" for k in CALIBRATIONS)])
     heads = ["data", "model", "criterion", *CALIBRATIONS]
     tolerances = [f"{value:g}" for value in sorted(fair["tolerance"].unique())]
-    tables = {"over": Table(heads, rows, cells, "labels", right=3), "tolerances": tolerances}
+    tables = {"over": Table(heads, rows, left=3), "tolerances": tolerances}
     return tables | _within_floor(results, cells, frame)
 
 
@@ -127,7 +120,11 @@ def _label_frame(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
                 scores = line["scores"]["expected"]
                 numbers = {name: scores[name][criterion] for name in ("violation", "floor")}
                 calibration = "plain" if anchor else cell.options["calibration"]
-                setting = {"data": plan.title, "model": (plan.model or {})["estimator"], "criterion": criterion}
+                setting = {
+                    "data": results.data_title(cell.data),
+                    "model": (plan.model or {})["estimator"],
+                    "criterion": criterion,
+                }
                 setting |= {"calibration": calibration, "tolerance": None if anchor else cell.value}
                 rows.append(setting | {"accuracy": scores["accuracy"], **numbers})
     frame = pd.DataFrame(rows)
@@ -151,48 +148,51 @@ def _within_floor(results: Results, cells: Sequence[Cell], frame: pd.DataFrame) 
             excess.append(max(over.mean(), 0.0))
             rows.append(
                 [
-                    f"{data} ({train:,}, {test:,})",
+                    f"{data} ({train:,} / {test:,})",
                     model,
                     criterion,
                     f"{tolerance}",
-                    f"{plain['accuracy']:.4f}, {plain['violation']:.4f}{hidden}",
-                    f"{mean['accuracy']:.4f}, {mean['violation']:.4f}",
+                    f"{plain['accuracy']:.4f} / {plain['violation']:.4f}{hidden}",
+                    f"{mean['accuracy']:.4f}",
+                    f"{mean['violation']:.4f}",
                     f"{mean['floor']:.4f}",
                     f"{verdict} ({len(runs)})",
                 ]
             )
-    heads = ["data (train, test)", "model", "criterion", "ξ", "plain: accuracy, violation", "fair: accuracy, violation"]
-    table = Table([*heads, "floor", "within ξ + floor (splits)"], rows, cells, "labels", right=8)
+    heads = ["data (rows for training / testing)", "model", "criterion", "tolerance", "no constraint", "accuracy"]
+    table = Table([*heads, "violation", "noise floor", "within tolerance + floor (splits)"], rows, left=3)
     within = sum(value == 0 for value in excess)
     return {"kept": table, "within": within, "total": len(excess), "largest": f"{max(excess):.4f}"}
 
 
 # -- networks ------------------------------------------------------------------------------------------------
 def networks(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Return the table of in-processing beside post-processing, accuracy / violation on the test part."""
-    rows = []
+    """Return the tables of in-processing beside post-processing on the test part: means over tolerances, and all."""
+    rows, means = [], []
     training = [cell for cell in cells if cell.method == "OptFairIn"]
     # All criteria have been run with the usual share of rows held out, one of them also with another.
     order = unique(cell.data for cell in training)
     usual = {cell.data: cell.options["held_out"] for cell in training if cell.criterion == "eo"}
     for cell in sorted(training, key=lambda item: order.index(item.data)):
-        line = cell.lines[0]
+        held_out, title = cell.options["held_out"], results.data_title(cell.data)
         post = pick(cells, data=cell.data, criterion=cell.criterion, value=cell.value, method="OptFairPost")[0]
-        held_out = cell.options["held_out"]
+        measured = cell.lines[0]["training"]
+        texts = [text for side in (cell.decided("plain"), cell, post) for text in _means(side)]
         other = "" if held_out == usual.get(cell.data, held_out) else f", held_out={held_out}"
-        rows.append(
-            [
-                f"{results.data_title(cell.data)} ({line['n'][0]:,}, {line['n'][1]:,})",
-                cell.criterion + other,
-                f"{cell.value}",
-                *map(_pair, (cell.decided("plain"), cell, post)),
-                f"{cell.mean('floor').value:.4f}",
-                f"{line['training']['accuracy']:.4f} / {line['training']['violation']:.4f}",
-            ]
-        )
-    heads = ["data (train, test)", "criterion", "ξ", "plain", "in-processing", "post-processing", "floor"]
-    return {"table": Table([*heads, "in, as measured"], rows, cells, "networks", right=2)}
-
-
-def _pair(cell: Cell) -> str:
-    return f"{cell.mean('accuracy').value / 100:.4f} / {cell.mean('violation').value:.4f}"
+        own = [f"{measured['accuracy']:.4f}", f"{measured['violation']:.4f}"]
+        floor = f"{cell.mean('floor').value:.4f}"
+        rows.append([title, CRITERIA[cell.criterion] + other, f"{cell.value}", *texts, floor, *own])
+        if not other:
+            means.append([title, CRITERIA[cell.criterion], *map(float, [*texts, floor])])
+    frame = pd.DataFrame(means).groupby([0, 1], sort=False).mean()
+    averages = [
+        [*map(str, key), *(f"{value:.3f}" for value in row)]
+        for key, row in zip(frame.index, frame.to_numpy(), strict=True)
+    ]
+    sides = ["plain", "in-processing", "post-processing"]
+    numbers = [f"{side}: {word}" for side in sides for word in ("accuracy", "violation")]
+    whole = [*numbers, "noise floor", "in, as measured: accuracy", "violation"]
+    return {
+        "means": Table(["data", "criterion", *numbers, "noise floor"], averages, left=2),
+        "table": Table(["data", "criterion", "tolerance", *whole], rows, left=2),
+    }

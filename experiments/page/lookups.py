@@ -12,8 +12,8 @@ from typing import Any
 
 from experiments.catalogue import EXPERIMENTS, published, read_experiment
 from experiments.page.panels import Panel, make_panels
-from experiments.page.results import Cell, MissingRuns, Results
-from experiments.page.tables import DIGITS, cannot, number, seconds
+from experiments.page.results import Cell, MissingRuns, Results, pick
+from experiments.page.tables import DIGITS, cannot, number, seconds, within
 from experiments.page.templates import NOT_ON_THIS_PAGE, PageTextError
 
 QUANTITIES = ("accuracy", "violation", "floor", "seconds", "model_seconds", "regret", "true_violation")
@@ -35,12 +35,13 @@ class Lookups:
         """Return all functions by their names."""
         functions: dict[str, Callable[..., str]] = dict.fromkeys(QUANTITIES, self._quantity)
         functions |= {"gain": self._gain, "knob": self._knob, "published": self._published, "rows": self._rows}
+        functions |= {"kept": self._kept}
         return {name: partial(self._look_up, name, function) for name, function in functions.items()}
 
     def _look_up(self, name: str, function: Callable[..., str], *values: Any, **names: Any) -> str:
         arguments = ", ".join([*map(repr, values), *(f"{key}={value!r}" for key, value in names.items())])
         call = f"{self._template()}: {name}({arguments})"
-        takes_names = name in (*QUANTITIES, "gain")
+        takes_names = name in (*QUANTITIES, "gain", "kept")
         if takes_names and values:
             raise PageTextError(f"{call}: its arguments are name=value.")
         if not takes_names and (len(values) != 1 or names):
@@ -78,7 +79,7 @@ class Lookups:
             return next(iter(cells.values()))
         if not cells:
             self._check_page(fixed, options)
-            raise MissingRuns(f"{call}: no run of this page is like that.")
+            raise MissingRuns(f"{call}: no run of these pages is like that.")
         raise PageTextError(f"{call}: {len(cells)} settings fit; say data, method, criterion, value and options.")
 
     def _matches(self, cell: Cell, fixed: Mapping[str, Any]) -> bool:
@@ -107,6 +108,14 @@ class Lookups:
             raise NotOnThisPage
 
     # -- other numbers -------------------------------------------------------------------------------------
+    def _kept(self, call: str, _: str, names: dict[str, Any]) -> str:
+        """Return how many of how many runs are within tolerance + noise floor, over all tolerances."""
+        cells = pick(self.results.cells.get("tolerance", ()), **names)
+        if not cells:
+            self._check_page({name: names[name] for name in ("data", "method") if name in names}, {})
+            raise MissingRuns(f"{call}: no run of these pages is like that.")
+        return within(cells)
+
     def _gain(self, call: str, name: str, names: dict[str, Any]) -> str:
         if not set(names) >= GAIN_NAMES:
             raise PageTextError(f"{call}: needs kind, data, criterion and against.")
@@ -126,7 +135,7 @@ class Lookups:
                     raise PageTextError(f"{call}: has no number, one of the methods cannot.")
                 return number(gain, DIGITS[name], sign=True)
         self._check_page({"data": names["data"]}, {})
-        raise MissingRuns(f"{call}: no panel of this page is like that.")
+        raise MissingRuns(f"{call}: no panel of these pages is like that.")
 
     def _knob(self, call: str, _: str, value: float) -> str:
         """Return a setting, not a result: one that was run."""
@@ -137,7 +146,7 @@ class Lookups:
             grids = {float(step) for method in self.results.plan.methods.values() for step in method.grid}
             if self.results.is_partial and value in grids:
                 raise NotOnThisPage
-            raise PageTextError(f"{call}: nothing on this page was run with it.")
+            raise PageTextError(f"{call}: nothing on these pages was run with it.")
         return f"{value:g}"
 
     def _rows(self, call: str, _: str, data: str) -> str:
@@ -145,7 +154,7 @@ class Lookups:
         line = self.results.data_line(data)
         if line is None:
             self._check_page({"data": data}, {})
-            raise MissingRuns(f"{call}: no run of this page is on such data.")
+            raise MissingRuns(f"{call}: no run of these pages is on such data.")
         return f"{sum(line['n']):,}"
 
     def _published(self, call: str, _: str, key: str) -> str:

@@ -1,68 +1,70 @@
-"""Compose a page: sections of tables and figures, their text from templates, numbers only from lines."""
+"""Compose a page: its text from a template, numbers only from lines, its pictures in a folder beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.catalogue import EXPERIMENTS, PAGES
-from experiments.page.captions import caption_context, constants, noise_floors, stand_in
-from experiments.page.lookups import Lookups
-from experiments.page.results import Cell, Results
-from experiments.page.tables import Figure, Table
-from experiments.page.templates import (
-    NOT_ON_THIS_PAGE,
-    SUFFIX,
-    PageTextError,
-    Renderer,
-    on_this_page,
-    oneline,
-    rewrapped,
-)
+from experiments.page.style import Figure
+from experiments.page.templates import SUFFIX, PageTextError, Renderer, on_this_page, rewrapped
+from optfair.utils.files import write_atomically
 
+PICTURES = "pictures"  # the folder beside the pages
 NOTES = "notes"  # the folder beside the lines
-Section = Callable[[Results, Sequence[Cell]], dict[str, Any]]
 
 
-class Page:
-    """A page in the making; ``figures`` are those that its text shows. link : where the file of a figure will be."""
+@dataclass(frozen=True)
+class Draft:
+    """A page whose numbers have all been found; nothing is written yet. file : where it goes."""
 
-    def __init__(self, results: Results, folder: Path, link: Callable[[Figure], str]) -> None:
-        self.results, self._notes, self._link = results, folder / NOTES, link
-        self.figures: list[Figure] = []
-        lookups = Lookups(results, lambda: self.renderer.template)
-        functions = {"show": self._show, "notes": self.note, "stand_in": stand_in, "floors": self._floors}
-        settings = constants() | {"smoke": results.plan.smoke}
-        self.renderer = Renderer(self._notes, functions | lookups.functions() | settings)
-        self._check_notes()
+    file: Path
+    text: str
+    figures: tuple[Figure, ...] = field(default=())
 
-    def render(self, template: str, **context: Any) -> str:
-        """Return the text of a template; every number has been found when this returns."""
-        text = self.renderer.render(template, **context)
-        return on_this_page(text) if NOT_ON_THIS_PAGE in text else text
+    def write(self) -> list[Path]:
+        """Draw the pictures, write the page, and return the files."""
+        folder = self.file.parent / PICTURES
+        (folder if self.figures else self.file.parent).mkdir(parents=True, exist_ok=True)
+        files = [folder / f"{figure.name}.svg" for figure in self.figures]
+        for figure, file in zip(self.figures, files, strict=True):
+            figure.save(file)
+        write_atomically(self.file, f"{self.text}\n".encode())
+        return [*files, self.file]
 
-    def note(self, section: str) -> str:
-        """Return the note of a section, if there is one beside the lines."""
-        if not (self._notes / f"{section}{SUFFIX}").exists():
-            return ""
-        return rewrapped(on_this_page(self.renderer.render(f"notes/{section}")))
 
-    def _check_notes(self) -> None:
-        names = {*EXPERIMENTS, *PAGES, "tuning", "hours"}
-        for file in sorted(self._notes.glob(f"*{SUFFIX}")):
+class PageWriter:
+    """Drafts pages. notes : folder of the texts beside the lines, or None. functions : that all templates may call."""
+
+    def __init__(self, notes: Path | None = None, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
+        self._notes, self._figures = notes, list[Figure]()
+        self.renderer = Renderer(notes, {"picture": self._picture, **(functions or {})})
+
+    def draft(self, template: str, file: Path, **context: Any) -> Draft:
+        """Return the page of a template; every number has been found when this returns."""
+        self._figures = []
+        answer, findings = self.note(file.stem, **context)
+        whole = {"answer": answer, "findings": findings, "note": self.note, **context}
+        text = self.renderer.render(f"pages/{template}", **whole)
+        return Draft(file, rewrapped(on_this_page(text)), tuple(self._figures))
+
+    def note(self, name: str, **context: Any) -> tuple[str, str]:
+        """Return the answer and the findings of a note, the text before and from its first heading; or nothing."""
+        if self._notes is None or not (self._notes / f"{name}{SUFFIX}").exists():
+            return "", ""
+        text = on_this_page(self.renderer.render(f"{NOTES}/{name}", **context))
+        answer, mark, findings = f"\n{text}".partition("\n## ")
+        return answer.strip(), f"{mark}{findings}".strip()
+
+    def check_notes(self, names: set[str]) -> None:
+        """Raise `PageTextError` where there is a note of nothing."""
+        for file in sorted(self._notes.glob(f"*{SUFFIX}")) if self._notes else ():
             if file.name.removesuffix(SUFFIX) not in names:
-                raise PageTextError(f"{file}: is the note of no section; there are {', '.join(sorted(names))}.")
+                raise PageTextError(f"{file}: is the note of no page; there are {', '.join(sorted(names))}.")
 
-    # -- functions that templates call ---------------------------------------------------------------------
-    def _show(self, item: Table | Figure, *, caller: Callable[[], str], **changes: Any) -> str:
-        """Show a table or a figure, with its caption around the text given. changes : of what the caption says."""
-        context = caption_context(self.results, item.experiment, item.cells) | changes
-        caption = oneline(self.renderer.render("caption", text=oneline(caller()), **context))
-        if isinstance(item, Figure):
-            self.figures.append(item)
-            return f"\n\n![{item.alt}]({self._link(item)})\n\n{caption}\n\n"
-        return f"\n\n{item.markdown()}\n\n{caption}\n\n"
-
-    def _floors(self, cells: Sequence[Cell]) -> str:
-        return self.renderer.render("floors", floors=noise_floors(self.results, cells))
+    def _picture(self, figure: Figure) -> str:
+        """Show a picture, here and in the folder of pictures."""
+        if figure.name not in {drawn.name for drawn in self._figures}:
+            self._figures.append(figure)
+        return f"![{figure.alt}]({PICTURES}/{figure.name}.svg)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from experiments.areas import Mean, area, mean
 from experiments.page.results import Cell, Results, difference, pick, unique
@@ -138,3 +139,11 @@ def competitors(results: Results, method: str) -> list[Competitor]:
         Competitor(method, f"{plan.title}, {DECISIONS[decision]}", plan.is_optfair, decision)
         for decision in plan.decisions
     ]
+
+
+def curve(side: Competitor, cells: Sequence[Cell], x: str = "violation", y: str = "accuracy") -> dict[str, Any]:
+    """Return means along a knob, as pictures take them, without cells that have no number."""
+    scored = [cell for cell in cells if cell.by_seed(y)]
+    xs = [float(cell.value or 0.0) if x == "value" else cell.mean(x).value for cell in scored]
+    ys = [cell.mean(y).value for cell in scored]
+    return {"method": side.method, "decision": side.decision, "label": side.title, "x": xs, "y": ys}

@@ -2,23 +2,88 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from experiments.data_plan import DataPlan
+from experiments.areas import LEVEL
+from experiments.data_plan import SYNTHETIC, DataPlan
+from experiments.evaluate import MIN_CELL
 from experiments.ledger import fit_seconds
-from experiments.page.captions import stand_in
-from experiments.page.results import Cell, Results, pick, unique
+from experiments.page.results import CRITERIA, Cell, Results, pick, unique
 from experiments.page.tables import Table, cannot, extent, span
-from experiments.plan import PLAIN, Run, Setting
+from experiments.plan import PLAIN, TUNING_CRITERIA, TUNING_PLACES, Run, Setting
+from experiments.splits import TRAIN_SHARE
+from optfair.metrics import noise_floor
 
 
-def data_table(results: Results) -> Table | None:
-    """Return a row per data of the page, or None without any."""
+def constants() -> dict[str, str]:
+    """Return the numbers that are settings of the pages themselves."""
+    floor_level = inspect.signature(noise_floor).parameters["level"].default
+    shares = {"level": LEVEL, "floor_level": floor_level, "train_share": TRAIN_SHARE}
+    return {name: f"{100 * share:.0f} %" for name, share in shares.items()} | {"min_cell": str(MIN_CELL)}
+
+
+def data_context(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return whose numbers a page shows: rows, seeds and stand-ins of its data, and how to get its noise floors."""
+    return {
+        "data": data_sizes(results, cells),
+        "seeds": {len(cell.lines) for cell in cells},
+        "stand_ins": stand_ins(results, unique(cell.data for cell in cells)),
+        "noise_floors": partial(noise_floors, results, cells),
+    }
+
+
+def data_sizes(results: Results, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Return title, rows and seeds of the data; those that differ in size only are one."""
+    by_title: dict[str, list[str]] = {}
+    for data in unique(cell.data for cell in cells):
+        by_title.setdefault(results.data_title(data), []).append(data)
+    sizes = []
+    for title, names in by_title.items():
+        seeds = {seed for cell in cells if cell.data in names for seed in cell.seeds}
+        lines = [line for name in names if (line := results.data_line(name)) is not None]
+        rows = [extent([line["n"][part] for line in lines]) for part in (0, 1)] if lines else None
+        sizes.append({"title": title, "rows": rows, "n_seeds": len(seeds), "seeds": span(seeds)})
+    return sizes
+
+
+def stand_ins(results: Results, data: Sequence[str]) -> list[dict[str, Any]]:
+    """Return titles of data that are not those of the paper, by what they stand in for."""
+    titles: dict[str, list[str]] = {}
+    for name in data:
+        original = results.stand_in(name)
+        if original:
+            titles.setdefault(stand_in(original), []).append(results.data_title(name))
+    return [{"titles": unique(names), "original": original} for original, names in titles.items()]
+
+
+def stand_in(original: str) -> str:
+    """Say what data stand in for."""
+    return "synthetic data" if original == SYNTHETIC else original
+
+
+def noise_floors(results: Results, cells: Sequence[Cell]) -> list[str]:
+    """Return the mean noise floor of these runs, by criterion and data."""
+    texts = []
+    for criterion in unique(cell.criterion for cell in cells if cell.value is not None):
+        by_data = []
+        for data in unique(cell.data for cell in cells):
+            alike = [cell for cell in cells if (cell.data, cell.criterion) == (data, criterion)]
+            values = [value for cell in alike for value in cell.by_seed("floor").values()]
+            by_data += [f"{results.data_title(data)} {sum(values) / len(values):.4f}"] if values else []
+        texts += [f"{CRITERIA[criterion]}: {', '.join(by_data)}"] if by_data else []
+    return texts
+
+
+# -- the data ------------------------------------------------------------------------------------------------
+def data_and_settings(results: Results) -> dict[str, Any]:
+    """Return a row per data of all pages."""
     cells = results.all_cells
     rows = [_data_row(results, data, pick(cells, data=data)) for data in unique(cell.data for cell in cells)]
-    heads = ["data", "source", "training / test rows", "groups × classes", "seeds", "network", "small cells"]
-    return Table(heads, rows, cells, " ".join(results.cells)) if cells else None
+    heads = ["data", "source", "stands in for", "training / test rows", "groups × classes", "seeds", "model"]
+    return {"data_table": Table([*heads, "small cells"], rows)}
 
 
 def _data_row(results: Results, data: str, cells: Sequence[Cell]) -> list[str]:
@@ -26,26 +91,27 @@ def _data_row(results: Results, data: str, cells: Sequence[Cell]) -> list[str]:
     seeds = span(seed for cell in cells for seed in cell.seeds)
     original = results.stand_in(data)
     source = "synthetic" if plan.synthetic is not None else f"`{cells[0].lines[0]['run']['source']}`"
-    source += f", **{stand_in(original)}**" if original else ""
-    model = settings_text(_plain_run(results, data, plan).options["model"])
-    if line is None:
-        return [plan.title, source, "unknown: every run was stopped", "unknown", seeds, model, "unknown"]
+    model = settings_text(_plain_run(results, data, plan).options.get("model", {}))
     title = plan.title if plan.synthetic is None else f"{plan.title} (`{data}`)"
+    head = [title, source, f"**{stand_in(original)}**" if original else "–"]
+    if line is None:
+        return [*head, "unknown: every run was stopped", "unknown", seeds, model, "unknown"]
     rows = " / ".join(f"{size:,}" for size in line["n"])
-    shape = f"{line['groups']} × {line['classes']}"
-    return [title, source, rows, shape, seeds, model, _small_cells(cells, line["classes"] * line["groups"])]
+    shape = f"{line['groups']} × {line['classes']}" if "groups" in line else "–"
+    return [*head, rows, shape, seeds, model, _small_cells(cells, line)]
 
 
 def _plain_run(results: Results, data: str, plan: DataPlan) -> Run:
     return results.plan.run(Setting(data, PLAIN, "dp", None, {}), plan.seeds[0])
 
 
-def _small_cells(cells: Sequence[Cell], total: int) -> str:
+def _small_cells(cells: Sequence[Cell], line: Mapping[str, Any]) -> str:
     """Return how many cells are small, and the smallest, as 3–4 of 16, smallest 7."""
     lists = [line["small_cells"] for cell in cells for line in cell.lines if "small_cells" in line]
     if not lists:
-        return "not counted: no run of plain training"
+        return "not counted"
     sizes = [n for small in lists for _, _, n in small]
+    total = line["classes"] * line["groups"]
     return f"{extent([len(small) for small in lists])} of {total}" + (f", smallest {min(sizes)}" if sizes else "")
 
 
@@ -60,9 +126,9 @@ def settings_text(options: Mapping[str, Any]) -> str:
     return ", ".join(text for text in texts if text) or "default"
 
 
-# -- warnings ------------------------------------------------------------------------------------------------
-def warnings_table(results: Results) -> Table | None:
-    """Return how many runs of a method warned, and one of the warnings; None without any."""
+# -- warnings and hours --------------------------------------------------------------------------------------
+def runs(results: Results) -> dict[str, Any]:
+    """Return how many runs of a method warned, one of the warnings, and the hours of every experiment."""
     lines = {id(line): line for cell in results.all_cells for line in cell.lines}
     notes: dict[tuple[str, str], list[Any]] = {}
     for line in lines.values():
@@ -73,44 +139,52 @@ def warnings_table(results: Results) -> Table | None:
         if warned:
             share = f"{len(warned)} of {len(by_run)}"
             rows.append([results.data_title(data), results.title(method), share, warned[0][0]])
-    heads = ["data", "method", "runs", "example"]
-    return Table(heads, rows, results.all_cells, " ".join(results.cells)) if rows else None
+    warnings = Table(["data", "method", "runs", "first warning"], rows) if rows else None
+    return {"warnings": warnings, "hours": _hours_table(results)}
+
+
+def _hours_table(results: Results) -> Table:
+    """Return the hours in `fit`, of the trials and of each experiment; a shared run counts for the first."""
+    plan = results.plan
+    parts = {"Tuning": [plan.lines[run.key] for pair in _tuned(results) for run in plan.tuning_runs(*pair)]}
+    for name, experiment in results.experiments.items():
+        parts[experiment.title] = [line for cell in results.cells[name] for line in cell.lines]
+    counted: set[int] = set()
+    rows: list[list[str]] = []
+    total: list[float] = []
+    for title, lines in parts.items():
+        hours = {id(line): fit_seconds(line) / 3600 for line in lines if id(line) not in counted}
+        counted |= set(hours)
+        if any(hours.values()):  # lines of the oldest runs do not say
+            total += hours.values()
+            rows.append([title, f"{len(hours):,}", f"{sum(hours.values()):.2f}"])
+    rows.append(["**all**", f"**{len(total):,}**", f"**{sum(total):.2f}**"])
+    return Table(["experiment", "runs", "hours"], rows, left=1)
 
 
 # -- tuning --------------------------------------------------------------------------------------------------
-def tuning_tables(results: Results) -> list[dict[str, Any]]:
+def tuning(results: Results) -> dict[str, Any]:
     """Return for each data every trial, its score on the validation part, and which was chosen."""
-    pairs = _tuned(results)
-    tables = []
+    pairs, tables = _tuned(results), []
     for data in unique(name for name, _ in pairs):
-        rows, runs = [], []
+        rows, lines = [], []
         for method in (method for name, method in pairs if name == data):
             choice = results.plan.choice(data, method)
             for trial in results.plan.trials(data, method):
-                runs += results.plan.trial_runs(data, method, trial)
+                lines += [results.plan.lines[run.key] for run in results.plan.trial_runs(data, method, trial)]
                 mark = "**chosen**" if trial is choice else ""
                 score = _trial_score(results, data, method, trial)
                 rows.append([results.title(method), settings_text(trial), score, mark])
-        table = Table(["method", "trial", "score", ""], rows, [], " ".join(results.cells))
-        title = results.data_title(data)
-        tables.append({"title": title, "table": table, "caption": _validation_caption(results, title, runs)})
-    return tables
-
-
-def _validation_caption(results: Results, title: str, runs: Sequence[Run]) -> dict[str, Any]:
-    """Return what the caption says of the validation part."""
-    lines = [line for run in runs if "n" in (line := results.plan.lines[run.key])]
-    rows = [f"{size:,}" for size in lines[0]["n"]] if lines else None
-    original = lines[0]["stand_in"] if lines else None
-    return {
-        "data": [{"title": title, "rows": rows, "n_seeds": 1, "seeds": str(runs[0].seed)}],
-        "seeds": {1},
-        "stand_ins": [{"titles": [title], "original": original}] if original else [],
-    }
+        sizes = next((" / ".join(f"{size:,}" for size in line["n"]) for line in lines if "n" in line), "unknown")
+        table = Table(["method", "trial", "score", "chosen"], rows, left=2)
+        tables.append({"title": results.data_title(data), "rows": sizes, "table": table})
+    criteria = " and ".join(CRITERIA[name] for name in TUNING_CRITERIA)
+    places = " and ".join(str(place + 1) for place in TUNING_PLACES)
+    return {"tuning": tables, "criteria": criteria, "places": places}
 
 
 def _tuned(results: Results) -> list[tuple[str, str]]:
-    """Return (data, method) with more than one trial: those of the page, and the networks they stand on."""
+    """Return (data, method) with more than one trial: those of the pages, and the networks they stand on."""
     plans, pairs = results.plan.data, []
     for cell in results.all_cells:
         network = plans[cell.data].features_of
@@ -124,24 +198,3 @@ def _trial_score(results: Results, data: str, method: str, trial: Mapping[str, A
     runs = results.plan.trial_runs(data, method, trial)
     errors = [error for run in runs if (error := results.plan.lines[run.key].get("error"))]
     return cannot(errors) if errors else f"{100 * results.plan.trial_score(data, method, trial):.2f}"
-
-
-# -- hours ---------------------------------------------------------------------------------------------------
-def hours_table(results: Results) -> Table | None:
-    """Return the hours in `fit`, of the trials and of each experiment; a shared run counts for the first."""
-    plan = results.plan
-    parts = {"Tuning": [plan.lines[run.key] for pair in _tuned(results) for run in plan.tuning_runs(*pair)]}
-    for name, experiment in results.experiments.items():
-        parts[experiment.title] = [line for cell in results.cells[name] for line in cell.lines]
-    counted: set[int] = set()
-    rows: list[list[str]] = []
-    total: list[float] = []
-    for title, lines in parts.items():
-        hours = {id(line): fit_seconds(line) / 3600 for line in lines if id(line) not in counted}
-        counted |= set(hours)
-        total += hours.values()
-        rows += [[title, f"{len(hours):,}", f"{sum(hours.values()):.2f}"]] if hours else []
-    if not rows:
-        return None
-    rows.append(["**all**", f"**{len(total):,}**", f"**{sum(total):.2f}**"])
-    return Table(["experiment", "runs", "hours"], rows, results.all_cells, " ".join(results.cells))

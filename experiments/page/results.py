@@ -13,16 +13,17 @@ from shlex import quote
 from typing import Any
 
 from experiments.areas import Mean, mean
-from experiments.catalogue import PAGES, Experiment, experiments_of
+from experiments.catalogue import EXPERIMENTS, Experiment
 from experiments.plan import Plan, Run, Setting, TrialsNeeded
 
-CRITERIA = {"dp": "demographic parity", "eop": "equal opportunity", "eo": "equalised odds"}
+CRITERIA = {"dp": "demographic parity", "eop": "equal opportunity", "eo": "equalized odds"}
 SECONDS = {"seconds": "cpu_seconds", "model_seconds": "model_cpu_seconds"}  # of the processor
+STAND_IN = "†"  # marks data in place of the paper's
 Line = Mapping[str, Any]
 
 
 class MissingRuns(ValueError):
-    """The page needs runs that have no line."""
+    """The pages need runs that have no line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +99,13 @@ def difference(left: Mapping[int, float], right: Mapping[int, float]) -> list[fl
 
 
 class Results:
-    """The cells of the experiments of a page. command : that of the lines and the page, without experiments."""
+    """The cells of all experiments asked for. command : that of the lines and the pages, without experiments."""
 
     def __init__(self, plan: Plan, experiments: Sequence[Experiment], command: str) -> None:
         self.plan, self.command = plan, command
-        self.experiments = {experiment.name: experiment for experiment in experiments}
-        self.cells = {experiment.name: self._read(experiment) for experiment in experiments}
+        ordered = sorted(experiments, key=lambda experiment: EXPERIMENTS.index(experiment.name))
+        self.experiments = {experiment.name: experiment for experiment in ordered}
+        self.cells = {experiment.name: self._read(experiment) for experiment in ordered}
         self._lines: dict[str, Line] = {}
         for line in (line for cell in self.all_cells for line in cell.lines):
             if "n" in line:  # a run that was stopped does not say
@@ -138,33 +140,18 @@ class Results:
 
     @property
     def all_cells(self) -> list[Cell]:
-        """Return the cells of all experiments of the page."""
+        """Return the cells of all experiments."""
         return [cell for cells in self.cells.values() for cell in cells]
 
-    def made_by(self, experiment: str) -> str:
-        """Return the command that makes the runs of an experiment, or of several."""
-        return " ".join([self.command, experiment, *self._data_options])
-
-    @property
-    def _data_options(self) -> list[str]:
-        return [f"--data {quote(name)}" for name in self.plan.only]
-
-    @property
-    def _has_all(self) -> bool:
-        pages = {experiment.page for experiment in self.experiments.values()}
-        return set(self.experiments) == {name for page in pages for name in experiments_of(page)}
+    def made_by(self, *experiments: str) -> str:
+        """Return the command that makes the runs of these experiments, and their pages."""
+        data = [f"--data {quote(name)}" for name in self.plan.only]
+        return " ".join([self.command, *experiments, *data])
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether the page lacks experiments or data."""
-        return bool(self.plan.only) or not self._has_all
-
-    @property
-    def whole_command(self) -> str:
-        """Return the command that writes this page; without names it is that of the first page, and writes all."""
-        is_first = all(experiment.page == PAGES[0] for experiment in self.experiments.values())
-        names = () if self._has_all and is_first else tuple(self.experiments)
-        return " ".join([self.command, *names, *self._data_options])
+        """Tell whether experiments or data are lacking."""
+        return bool(self.plan.only) or set(self.experiments) != set(EXPERIMENTS)
 
     # -- titles and data -----------------------------------------------------------------------------------
     def title(self, method: str) -> str:
@@ -172,8 +159,8 @@ class Results:
         return self.plan.methods[method].title
 
     def data_title(self, data: str) -> str:
-        """Return the title of data."""
-        return self.plan.data[data].title
+        """Return the title of data, marked where they are a stand-in."""
+        return self.plan.data[data].title + (STAND_IN if self.stand_in(data) else "")
 
     def data_line(self, data: str) -> Line | None:
         """Return a line that says how many rows there are, and what they stand in for; None if all were stopped."""

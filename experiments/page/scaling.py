@@ -21,7 +21,7 @@ def scaling(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
     uses = [use for use in unique(frame["use"]) if use != START]
     return {
         "changes": _changes(results, frame, uses, cells),
-        "scaling_areas": _areas(frame, uses, cells),
+        "scaling_areas": _areas(frame, uses),
         "scaling_seeds": " to ".join(map(str, unique(sorted(frame.groupby("data")["seed"].nunique())))),
         "scaling_people": "; ".join(_people(results, cells)),
         "per_parameter": str(ROWS_PER_PARAMETER),
@@ -47,11 +47,11 @@ def _changes(results: Results, frame: pd.DataFrame, uses: Sequence[str], cells: 
             texts.append(f"{100 * points.value:+.1f} / {number(violation, 3, sign=True)}".replace("-", "−"))
         start = f"{100 * plain['accuracy'].mean():.1f} / {plain['violation'].mean():.3f}"
         rows.append([data, criterion, f"{tolerance:g}", f"{floors[data, criterion]:.3f}", start, *texts])
-    heads = ["data", "criterion", "ξ", "noise floor", START, *uses]
-    return Table(heads, rows, cells, "scaling", right=3)
+    heads = ["data", "criterion", "tolerance", "noise floor", START, *uses]
+    return Table(heads, rows, left=3)
 
 
-def _areas(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -> Table:
+def _areas(frame: pd.DataFrame, uses: Sequence[str]) -> Table:
     rows = []
     for data, part in area_changes(frame).groupby(level="data", sort=False):
         by_seed = part.groupby(level="seed").mean()
@@ -59,7 +59,7 @@ def _areas(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -> T
         rows.append(
             [str(data), *(number(mean(by_seed[u].tolist()), 2, sign=True) if u in present else DASH for u in uses)]
         )
-    return Table(["data", *uses], rows, cells, "scaling", right=1)
+    return Table(["data", *uses], rows, left=1)
 
 
 def _floors(results: Results, cells: Sequence[Cell]) -> dict[tuple[str, str], float]:

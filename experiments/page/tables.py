@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from experiments.areas import Mean, mean
 from experiments.page.results import Cell, Results, difference
@@ -17,36 +16,22 @@ DASH = "–"  # for what does not apply
 
 @dataclass(frozen=True)
 class Table:
-    """cells : those whose numbers are in it, for the caption. experiment : whose runs they are."""
+    """A table whose cells are texts. left : columns aligned to the left; those after them hold numbers."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    cells: Sequence[Cell]
-    experiment: str
-    right: int | None = None  # columns from this one on are aligned to the right
+    left: int | None = None
 
-    def markdown(self) -> str:
+    def __str__(self) -> str:
         """Return the table as Markdown."""
-        body = [[text.replace("|", "\\|") for text in row] for row in self.rows]
-        if self.right is not None:
-            rule = "|" + "---|" * self.right + "---:|" * (len(self.heads) - self.right)
-            return "\n".join([_line(self.heads), rule, *map(_line, body)])
-        return "\n".join(map(_line, [self.heads, ["---"] * len(self.heads), *body]))
+        left = len(self.heads) if self.left is None else self.left
+        rule = "|" + " --- |" * left + " ---: |" * (len(self.heads) - left)
+        body = [_line(text.replace("|", "\\|") for text in row) for row in self.rows]
+        return "\n".join([_line(self.heads), rule, *body])
 
 
 def _line(row: Iterable[str]) -> str:
     return "| " + " | ".join(row) + " |"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of a page, drawn only when all numbers of the page have been found."""
-
-    name: str
-    alt: str
-    draw: Callable[[], Any]
-    cells: Sequence[Cell] = field(default=())
-    experiment: str = ""
 
 
 # -- numbers -----------------------------------------------------------------------------------------------
@@ -79,15 +64,39 @@ def score(cell: Cell, *quantities: str) -> str:
     return " / ".join(texts) + failed
 
 
-def change(left: Cell, right: Cell) -> str:
-    """Return left − right of accuracy / violation, of the same seed."""
+def change(left: Cell, right: Cell, *quantities: str) -> str:
+    """Return left − right, of the same seed; of accuracy / violation unless others are named."""
     texts = []
-    for quantity in ("accuracy", "violation"):
+    for quantity in quantities or ("accuracy", "violation"):
         values = difference(left.by_seed(quantity), right.by_seed(quantity))
         if not values:
             return cannot([*left.errors, *right.errors, "no seed has both"])
         texts.append(number(mean(values), DIGITS[quantity], sign=True))
     return " / ".join(texts)
+
+
+def both(cell: Cell) -> list[str]:
+    """Return accuracy and violation of a cell, or once why there are none."""
+    text = score(cell, "accuracy")
+    return [text, score(cell, "violation") if cell.by_seed("accuracy") else DASH]
+
+
+def within(cells: Sequence[Cell]) -> str:
+    """Return how many of how many runs are within tolerance + noise floor, and how many cannot."""
+    inside = inside_bounds(cells)
+    failed = [error for cell in cells for error in cell.errors]
+    if not inside:
+        return cannot(failed)
+    return f"{sum(inside)} of {len(inside)}" + (f" ({len(failed)} more: {cannot(failed)})" if failed else "")
+
+
+def inside_bounds(cells: Sequence[Cell]) -> list[bool]:
+    """Tell of every run whether its violation is within tolerance + noise floor."""
+    inside: list[bool] = []
+    for cell in cells:
+        floor = cell.by_seed("floor")
+        inside += [gap <= float(cell.value or 0.0) + floor[seed] for seed, gap in cell.by_seed("violation").items()]
+    return inside
 
 
 def knob(results: Results, cell: Cell) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,9 @@ class PageTextError(ValueError):
 class Renderer:
     """Renders the templates of this package and, as ``notes/…``, those beside the lines. functions : they may call."""
 
-    def __init__(self, notes: Path, functions: Mapping[str, Any]) -> None:
+    def __init__(self, notes: Path | None, functions: Mapping[str, Any]) -> None:
         self._notes = notes
-        self._functions = {"details": details, "paragraph": paragraph, **functions}
+        self._functions = {"fold": fold, **functions}
         self.template = ""  # the one that is rendered now, for messages
 
     def render(self, name: str, **context: Any) -> str:
@@ -51,7 +51,7 @@ class Renderer:
             self.template = outer
 
     def _load(self, name: str) -> Any:
-        if not name.startswith("notes/"):
+        if self._notes is None or not name.startswith("notes/"):
             return environment().get_template(name)
         return environment().from_string(_read(self._notes / f"{name.removeprefix('notes/')}{SUFFIX}"))
 
@@ -103,39 +103,51 @@ def tidy(text: str) -> str:
     return re.sub(r"\n[ \t]*(?:\n[ \t]*)+\n", "\n\n", text).strip()
 
 
-def oneline(text: str) -> str:
-    """Return the text on one line."""
-    return " ".join(text.split())
-
-
-# Functions that templates call around a text; blank lines, since a line break after a call is trimmed.
-def paragraph(caller: Callable[[], str]) -> str:
-    """Return the text as one line."""
-    return f"\n\n{oneline(caller())}\n\n"
-
-
-def details(title: str, caller: Callable[[], str]) -> str:
-    """Return a block that the reader opens."""
+def fold(title: str, caller: Callable[[], str]) -> str:
+    """Return a block that the reader opens; blank lines inside, so that its tables are read as Markdown everywhere."""
     return f"\n\n<details><summary>{title}</summary>\n\n{caller().strip()}\n\n</details>\n\n"
 
 
 def on_this_page(text: str) -> str:
     """Return the text without paragraphs that look up what the page lacks."""
+    if NOT_ON_THIS_PAGE not in text:
+        return text
     paragraphs = re.split(r"\n\s*\n", text.strip())
-    return "\n\n".join(_without_empty_heads(text for text in paragraphs if NOT_ON_THIS_PAGE not in text))
+    return "\n\n".join(_without_empty_heads([text for text in paragraphs if NOT_ON_THIS_PAGE not in text]))
+
+
+def _without_empty_heads(paragraphs: Sequence[str]) -> list[str]:
+    """Drop a heading that no paragraph of its own follows."""
+    blocks: list[str] = []
+    for paragraph in (*paragraphs, "#"):
+        while blocks and _level(paragraph) and _level(blocks[-1]) >= _level(paragraph):
+            blocks.pop()
+        blocks.append(paragraph)
+    return blocks[:-1]
+
+
+def _level(paragraph: str) -> int:
+    """Return 2 for a heading of the second level, 0 for a text."""
+    return len(paragraph) - len(paragraph.lstrip("#"))
 
 
 def rewrapped(text: str) -> str:
     """Return the text with its paragraphs wrapped anew: looked-up numbers are shorter than their names."""
-    paragraphs = re.split(r"\n\s*\n", text)
-    return "\n\n".join(p if re.match(r"[#|<]|[-*] |```", p) else textwrap.fill(p, WIDTH, **WRAP) for p in paragraphs)
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else _wrapped(part) for part in parts)
 
 
-def _without_empty_heads(paragraphs: Iterable[str]) -> list[str]:
-    """Drop a heading that no paragraph follows."""
-    blocks: list[str] = []
-    for paragraph in paragraphs:
-        if paragraph.startswith("#") and blocks and blocks[-1].startswith("#"):
-            blocks.pop()
-        blocks.append(paragraph)
-    return blocks[:-1] if blocks and blocks[-1].startswith("#") else blocks
+def _wrapped(text: str) -> str:
+    parts = re.split(r"(\n\s*\n)", text)
+    return "".join(_filled(part) if part.strip() else part for part in parts)
+
+
+def _filled(paragraph: str) -> str:
+    """Return a paragraph or the items of a list, wrapped; headings, tables, pictures and HTML as they are."""
+    if re.match(r"[#|<:]|!\[", paragraph.lstrip("\n")):
+        return paragraph
+    start = paragraph[: len(paragraph) - len(paragraph.lstrip("\n"))]
+    items = re.split(r"\n(?=- )", paragraph.strip("\n"))
+    indent = "  " if items[0].startswith("- ") else ""
+    texts = [" ".join(item.split()) for item in items]
+    return start + "\n".join(textwrap.fill(text, WIDTH, subsequent_indent=indent, **WRAP) for text in texts)

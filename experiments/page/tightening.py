@@ -31,16 +31,20 @@ def tightening(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
 
     def table(keys: list[str], names: list[str]) -> Table:
         rows = [[*map(str, key), *summary(part)] for key, part in rules.groupby(keys, sort=False)]
-        return Table([*names, *heads], rows, cells, "tightening", right=len(names))
+        return Table([*names, *heads], rows, left=len(names))
 
     free = frame[frame["tolerance"] == 1]
     plain = [["1", *summary(free)]]
-    overall = table(["tolerance"], ["ξ"])
+    overall = table(["tolerance"], ["tolerance"])
+    middle = sorted(rules["tolerance"].unique())[rules["tolerance"].nunique() // 2]
+    at_middle = dict(zip(uses, summary(rules[rules["tolerance"] == middle]), strict=True))
     return {
-        "path": Table(overall.heads, [*plain, *overall.rows], cells, "tightening", right=1),
-        "path_by_data": table(["data", "criterion", "tolerance"], ["data", "criterion", "ξ"]),
-        "areas": _areas(frame, uses, cells),
-        "backward": _backward(frame, uses, cells),
+        "middle": f"{middle:g}",
+        "path_at": at_middle.__getitem__,
+        "path": Table(overall.heads, [*plain, *overall.rows], left=1),
+        "path_by_data": table(["data", "criterion", "tolerance"], ["data", "criterion", "tolerance"]),
+        "areas": _areas(frame, uses),
+        "backward": _backward(frame, uses),
         "n_seeds": " to ".join(map(str, unique(sorted(frame.groupby("data")["seed"].nunique())))),
         "far": [f"{limit:g}" for limit in FAR],
     }
@@ -74,16 +78,16 @@ def area_changes(frame: pd.DataFrame) -> pd.DataFrame:
     return series.sub(series[START], axis=0)
 
 
-def _areas(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -> Table:
+def _areas(frame: pd.DataFrame, uses: Sequence[str]) -> Table:
     rows = []
     for data, part in area_changes(frame).groupby(level="data", sort=False):
         by_seed = part.groupby(level="seed").mean()
         rows.append([str(data), *(number(_mean(by_seed[use]), 2, sign=True) for use in uses if use != START)])
     heads = ["data", *(NAMES.get(use, use) for use in uses if use != START)]
-    return Table(heads, rows, cells, "tightening", right=1)
+    return Table(heads, rows, left=1)
 
 
-def _backward(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -> Table:
+def _backward(frame: pd.DataFrame, uses: Sequence[str]) -> Table:
     """Return how often a tighter tolerance gave a rule that is less accurate and less fair, and by how much it was."""
     rows = []
     for use in uses:
@@ -98,7 +102,7 @@ def _backward(frame: pd.DataFrame, uses: Sequence[str], cells: Sequence[Cell]) -
         far = int(((worse["violation"] > FAR[0]) & (worse["accuracy"] < -FAR[1])).sum())
         rows.append([NAMES.get(use, use), share, f"{far}", f"{largest[0]:.4f}", f"{largest[1]:.4f}"])
     heads = ["labels", "steps backward", f"by more than {FAR[0]:g} and {FAR[1]:g}", "largest rise", "largest fall"]
-    return Table(heads, rows, cells, "tightening", right=1)
+    return Table(heads, rows, left=1)
 
 
 def _mean(values: pd.Series) -> Mean:

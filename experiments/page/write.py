@@ -1,39 +1,33 @@
-"""Write a page: lines → cells → tables and figures → one Markdown file, complete or not written.
+"""Draft the pages of all experiments asked for: lines → cells → tables and figures → Markdown, complete or not written.
 
-For the same lines it is the same, byte for byte. A number whose run is missing fails before anything is written.
+For the same lines they are the same, byte for byte. A number whose run is missing fails before anything is written.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.catalogue import EXPERIMENTS, Experiment
-from experiments.evaluate import MIN_CELL
+from experiments.catalogue import EXPERIMENTS, SHARED_PAGES, Experiment, pages_of
 from experiments.page.comparisons import installed, labels, networks
-from experiments.page.extensions import calibration, growing_seconds, tolerance, truth
-from experiments.page.figures import save
+from experiments.page.extensions import growing_seconds, posteriors, tolerance, truth
 from experiments.page.frontiers import frontiers
-from experiments.page.page import Page, Section
+from experiments.page.lookups import Lookups
+from experiments.page.page import NOTES, Draft, PageWriter
 from experiments.page.paper import ablation, randomised, scalability
-from experiments.page.provenance import data_table, hours_table, tuning_tables, warnings_table
-from experiments.page.results import Results
+from experiments.page.provenance import constants, data_and_settings, data_context, runs, tuning
+from experiments.page.results import Cell, Results
 from experiments.page.scaling import scaling
-from experiments.page.tables import Figure
 from experiments.page.tightening import tightening
-from experiments.plan import TUNING_CRITERIA, TUNING_PLACES, Plan
-from optfair.utils.files import write_atomically
 
-SECTIONS: dict[str, Section] = {
+SECTIONS: dict[str, Callable[[Results, Sequence[Cell]], dict[str, Any]]] = {
     "frontiers": frontiers,
     "ablation": ablation,
     "randomised": randomised,
     "scalability": scalability,
     "tolerance": tolerance,
-    "calibration": calibration,
+    "calibration": posteriors,
     "truth": truth,
     "seconds": growing_seconds,
     "installed": installed,
@@ -42,74 +36,41 @@ SECTIONS: dict[str, Section] = {
     "scaling": scaling,
     "networks": networks,
 }
+SHARED = dict(zip(SHARED_PAGES, (data_and_settings, tuning, runs), strict=True))
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A page whose numbers have all been found; nothing is written yet. file : where it goes."""
+def draft_pages(results: Results, lines: Path, target: Path) -> list[Draft]:
+    """Return the pages of these experiments, or raise `MissingRuns` where a run has no line.
 
-    file: Path
-    text: str
-    figures: Sequence[Figure]
-
-    def write(self) -> list[Path]:
-        """Draw the figures into a folder of the page's name, write the page, and return the files."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        files = [figure_file(self.file, figure) for figure in self.figures]
-        for figure, file in zip(self.figures, files, strict=True):
-            file.parent.mkdir(exist_ok=True)
-            save(figure.draw(), file)
-        write_atomically(self.file, f"{self.text}\n".encode())
-        return [*files, self.file]
-
-
-def figure_file(page: Path, figure: Figure) -> Path:
-    """Return the file of a figure, in a folder of the page's own: other pages may be made of the same lines."""
-    return page.with_suffix("") / f"{figure.name}.png"
-
-
-def draft_page(plan: Plan, experiments: Sequence[Experiment], folder: Path, file: Path, command: str) -> Draft:
-    """Compose the page of these experiments, or raise `MissingRuns` where a run has no line.
-
-    folder : of the lines, perhaps with notes. command : that of the lines and the page, without experiments, for
-    captions.
+    lines : the folder of the lines, perhaps with notes. target : the folder of the pages.
     """
-
-    def link(figure: Figure) -> str:
-        return Path(os.path.relpath(figure_file(file, figure), file.parent)).as_posix()
-
-    ordered = sorted(experiments, key=lambda experiment: EXPERIMENTS.index(experiment.name))
-    page = Page(Results(plan, ordered, command), folder, link)
-    return Draft(file, compose(page), page.figures)
-
-
-def compose(page: Page) -> str:
-    """Return the text of a page; every number has been found when this returns."""
-    results = page.results
-    (name,) = {experiment.page for experiment in results.experiments.values()}
-    if name == "results":
-        return page.render(f"pages/{name}", **_results_context(page))
-    context = {"whole_command": results.whole_command}
-    for experiment, cells in results.cells.items():
-        context |= SECTIONS[experiment](results, cells)
-    return page.render(f"pages/{name}", **context)
+    writer = make_writer(results, lines)
+    drafts = [
+        writer.draft(page, target / f"{page}.md", **page_context(results, members))
+        for page, members in pages_of(results.experiments.values()).items()
+        if any(results.cells[member.name] for member in members)
+    ]
+    if set(results.experiments) == set(EXPERIMENTS):
+        facts = {"command": results.made_by()}
+        drafts += [writer.draft(page, target / f"{page}.md", **facts, **make(results)) for page, make in SHARED.items()]
+    return drafts
 
 
-def _results_context(page: Page) -> dict[str, Any]:
-    results = page.results
+def make_writer(results: Results, lines: Path) -> PageWriter:
+    """Return the writer of pages whose texts look up numbers of these results."""
+    lookups = Lookups(results, lambda: writer.renderer.template)
+    settings = {**constants(), "smoke": results.plan.smoke}
+    writer = PageWriter(lines / NOTES, lookups.functions() | settings)
+    writer.check_notes({*EXPERIMENTS, *pages_of(results.experiments.values()), *SHARED_PAGES, "posteriors"})
+    return writer
 
-    def body(name: str) -> str:
-        return page.render(f"sections/{name}", **SECTIONS[name](results, results.cells[name]))
 
-    return {
-        "whole_command": results.whole_command,
-        "data_table": data_table(results),
-        "min_cell": MIN_CELL,
-        "sections": [experiment for name, experiment in results.experiments.items() if results.cells[name]],
-        "body": body,
-        "warnings": warnings_table(results),
-        "tuning": tuning_tables(results),
-        "tuning_criteria": " and ".join(TUNING_CRITERIA),
-        "tuning_places": " and ".join(str(place + 1) for place in TUNING_PLACES),
-        "hours": hours_table(results),
-    }
+def page_context(results: Results, members: Sequence[Experiment]) -> dict[str, Any]:
+    """Return what the template of a page needs."""
+    names = [member.name for member in members]
+    cells = [cell for name in names for cell in results.cells[name]]
+    titles = {"title": members[0].title, "question": members[0].question, "paper": members[0].paper}
+    context = titles | data_context(results, cells) | {"command": results.made_by(*names)}
+    for name in names:
+        context |= SECTIONS[name](results, results.cells[name])
+    return context

@@ -32,9 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what is measured: {', '.join(TASKS)}")
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="numbers of rows (default: 1e7 and 1e8)")
     parser.add_argument("--folder", type=Path, help="where the rows are written, and stay; else they are removed")
-    parser.add_argument(
-        "--page", type=Path, default=ROOT / "docs" / "results" / "scale.md", help="the page to write"
-    )
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "scale.md", help="the page to write")
     parser.add_argument("--lines", type=Path, default=LINES, help="file of what was measured")
     parser.add_argument("--only-page", action="store_true", help="write the page from the lines there are")
     parser.add_argument("--task", help=argparse.SUPPRESS)  # in a process of its own

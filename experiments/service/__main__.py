@@ -23,9 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m experiments.service",
         description="Load `optfair serve` with requests, malformed ones too, and end it in mid-load; a few minutes.",
     )
-    parser.add_argument(
-        "--page", type=Path, default=ROOT / "docs" / "results" / "service.md", help="the page to write"
-    )
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "service.md", help="the page to write")
     parser.add_argument("--lines", type=Path, default=LINES, help="file of what was measured")
     parser.add_argument("--small", action="store_true", help="few requests, to try the script")
     parser.add_argument("--only-page", action="store_true", help="write the page from the lines there are")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from experiments.catalogue import Experiment, read_experiment
-from experiments.page.page import Page
+from experiments.page.page import Draft
 from experiments.page.results import Results
-from experiments.page.write import compose
+from experiments.page.write import draft_pages
 from experiments.plan import Plan, Run, TrialsNeeded
 
 COMMAND = "python -m experiments --out results"
@@ -99,7 +99,7 @@ def small_frontiers(*methods: str, criteria: Sequence[str] = ("dp",)) -> Experim
     base = {"data": ["adult"], "methods": ["ERM", "Posterior"]}
     experiment = read_experiment("frontiers")
     tables = (base, table_of(*methods, criteria=criteria))
-    return Experiment("frontiers", experiment.title, experiment.question, experiment.paper, tables)
+    return Experiment("frontiers", experiment.title, experiment.question, experiment.paper, tables, "frontiers")
 
 
 def as_experiments(names: Sequence[str | Experiment]) -> list[Experiment]:
@@ -134,11 +134,11 @@ def finished_plan(
     return plan
 
 
-def make_page(plan: Plan, names: Sequence[str | Experiment], folder: Path) -> Page:
-    """Return a page whose text is not composed yet."""
-    return Page(Results(plan, as_experiments(names), COMMAND), folder, lambda figure: f"{figure.name}.png")
+def draft(plan: Plan, names: Sequence[str | Experiment], folder: Path) -> list[Draft]:
+    """Return the pages of these experiments; nothing is drawn. folder : of the lines, perhaps with notes."""
+    return draft_pages(Results(plan, as_experiments(names), COMMAND), folder, folder / "pages")
 
 
 def page_text(plan: Plan, names: Sequence[str | Experiment], folder: Path) -> str:
-    """Return the text of a page; nothing is drawn."""
-    return compose(make_page(plan, names, folder))
+    """Return the text of the pages, one after the other."""
+    return "\n".join(page.text for page in draft(plan, names, folder))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.catalogue import EXPERIMENTS, read_experiment
-from experiments.command import main, page_files
+from experiments.catalogue import EXPERIMENTS
+from experiments.command import main
 from optfair.utils.files import exclusive
 
 for package in ("jinja2", "matplotlib", "torch"):
@@ -24,7 +24,6 @@ WRONG = {
     "families": (["truth", "--data", "unknown"], ", world-5x5, grow, "),
     "other data": (["ablation", "--data", "adult"], "--data adult: is not among the data of ablation."),
     "some other data": (["truth", "--data", "world-3x3", "--data", "adult"], "--data adult: is not among the data of "),
-    "page without ending": (["truth", "--page", "page"], "--page page: give the name of a file with an ending"),
     "no lines": (["truth", "--only-page"], ": holds no lines of runs, *.jsonl."),
 }
 
@@ -42,22 +41,19 @@ def test_wrong_arguments_are_one_line(name, tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-def test_pages_that_cannot_be_written_are_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
-    def refusal(page):
-        assert main(["truth", "--smoke", "--out", str(tmp_path / "out"), "--page", str(page)]) == 2
+def test_folders_of_pages_that_cannot_be_written_are_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    def refusal(pages):
+        assert main(["truth", "--smoke", "--out", str(tmp_path / "out"), "--pages", str(pages)]) == 2
         assert not (tmp_path / "out").exists()
         return capsys.readouterr().err
 
-    (tmp_path / "folder.md").mkdir()
     (tmp_path / "file").write_text("")
-    page = tmp_path / "folder.md"
-    assert refusal(page) == f"experiments: --page {page}: is a folder; give the name of a file.\n"
-    for page in (tmp_path / "file" / "page.md", tmp_path / "file.md", tmp_path / "file" / "deeper" / "page.md"):
+    for pages in (tmp_path / "file", tmp_path / "file" / "deeper"):
         message = f"needs a folder {tmp_path / 'file'}, and that is a file."
-        assert refusal(page) == f"experiments: --page {page}: {message}\n"
+        assert refusal(pages) == f"experiments: --pages {pages}: {message}\n"
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
-    page = tmp_path / "new" / "page.md"
-    assert refusal(page) == f"experiments: --page {page}: the folder {tmp_path} cannot be written to.\n"
+    pages = tmp_path / "new"
+    assert refusal(pages) == f"experiments: --pages {pages}: the folder {tmp_path} cannot be written to.\n"
 
 
 def test_the_help_names_every_experiment(capsys):
@@ -135,16 +131,3 @@ def test_a_fault_is_reported_as_one(tmp_path, capsys, monkeypatch):
     assert (
         "ZeroDivisionError" in (printed := capsys.readouterr().err) and "this is a fault of the experiments" in printed
     )
-
-
-def test_the_first_page_goes_where_it_is_asked_for_and_the_others_beside_it():
-    everything = [read_experiment(name) for name in EXPERIMENTS]
-    files = page_files(everything, Path("out"), None)
-    assert files == {
-        name: Path("out") / f"{name}.md" for name in ("results", "baselines", "calibration", "inprocessing")
-    }
-    files = page_files(everything, Path("out"), "docs/results/first.md")
-    assert files["results"] == Path("docs/results/first.md") and files["baselines"] == Path(
-        "docs/results/baselines.md"
-    )
-    assert page_files([read_experiment("labels")], Path("out"), "a/b.md") == {"calibration": Path("a/b.md")}

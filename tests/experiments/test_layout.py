@@ -23,15 +23,16 @@ LAYERS = [
     ["run"],
     ["page"],
     ["command", "timings"],
-    ["bench", "coverage", "export", "scale"],
+    ["bench", "coverage", "export", "scale", "service"],
+    ["overview"],
     ["__main__"],
 ]
 INSIDE = {
     "page": [
         ["results", "templates"],
-        ["tables", "panels"],
-        ["captions", "figures", "lookups"],
-        ["page", "frontiers", "paper", "extensions", "tightening", "provenance"],
+        ["style", "tables", "panels"],
+        ["contests", "figures", "lookups", "page"],
+        ["frontiers", "paper", "extensions", "tightening", "provenance"],
         ["comparisons", "scaling"],
         ["write"],
     ],
@@ -64,7 +65,9 @@ INSIDE = {
     ],
     "export": [["cases"], ["measure", "page"], ["__main__"]],
     "scale": [["rows"], ["tasks", "page"], ["__main__"]],
-    "coverage": [["settings"], ["rules"], ["run"], ["page"], ["__main__"]],
+    "coverage": [["settings"], ["rules"], ["run", "pictures"], ["page"], ["__main__"]],
+    "service": [["client", "people", "process"], ["malformed"], ["tasks", "page"], ["__main__"]],
+    "overview": [["pictures"], ["facts"], ["__main__"]],
 }
 EXTRAS = {"matplotlib", "torch", "PIL", "pyarrow", "tqdm", "fairlearn", "skops", "polars", "lightgbm", "jinja2"}
 # The modules that reach into optfair.dual; `reads` apart, because it must run with previous releases too, and those of

@@ -10,8 +10,9 @@ import pytest
 from experiments.catalogue import read_experiment
 from experiments.page.results import MissingRuns, Results
 from experiments.page.templates import TEMPLATES, PageTextError, environment, on_this_page, rewrapped
+from experiments.page.write import make_writer
 from experiments.plan import Run
-from tests.experiments.lines import COMMAND, failed_line, finished_plan, make_page, page_text, small_frontiers
+from tests.experiments.lines import COMMAND, as_experiments, failed_line, finished_plan, page_text, small_frontiers
 
 pytest.importorskip("jinja2", reason="the templates of the pages")
 
@@ -19,8 +20,8 @@ pytest.importorskip("jinja2", reason="the templates of the pages")
 def note_text(plan, names, folder, text: str, section: str = "frontiers") -> str:
     """Return a note as the page of these experiments would show it."""
     (folder / "notes").mkdir(exist_ok=True)
-    (folder / "notes" / f"{section}.md.j2").write_text(f"### Reading notes\n\n{text}\n", "utf-8")
-    return make_page(plan, names, folder).note(section)
+    (folder / "notes" / f"{section}.md.j2").write_text(f"An answer.\n\n## Reading notes\n\n{text}\n", "utf-8")
+    return make_writer(Results(plan, as_experiments(names), COMMAND), folder).note(section)[1]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_notes_are_filled_in_from_lines(adult_plan, tmp_path):
     text = " ".join(text.split())
     accuracy = cell.mean("accuracy")
     violation = cell.decided("argmax").mean("violation").value
-    assert f"### Reading notes A {accuracy.value:.2f} ± {accuracy.half:.2f} B {violation:.4f} ± " in text
+    assert f"## Reading notes A {accuracy.value:.2f} ± {accuracy.half:.2f} B {violation:.4f} ± " in text
     assert text.endswith("G 83.31 H 0.01 I 1,500.") and "{" not in text
 
 
@@ -67,7 +68,7 @@ def test_a_note_finds_the_run_that_two_experiments_ask_for(tmp_path):
     # A page without the experiment that has both posteriors leaves that paragraph out.
     alone = note_text(plan, names[:1], tmp_path, note)
     assert "Plainly" in alone and "Chosen" not in alone
-    with pytest.raises(MissingRuns, match="no run of this page is like that"):
+    with pytest.raises(MissingRuns, match="no run of these pages is like that"):
         note_text(plan, names, tmp_path, f'{{{{ accuracy({setting}, posterior="other") }}}}.')
 
 
@@ -82,19 +83,19 @@ SETTING = 'data="adult", method="OptFairPost", criterion="dp"'
         ("It won 11 of C1's panels.", "11 is a bare number"),
         ("It has {{ 83.1 }} %.", r"83\.1 is a bare number"),
         ('It has {{ "83.1" ~ knob(0.01) }} %.', r"83\.1 is a bare number"),
-        (f"{{{{ accuracy({SETTING}, value=0.5) }}}}", "no run of this page is like that"),
+        (f"{{{{ accuracy({SETTING}, value=0.5) }}}}", "no run of these pages is like that"),
         (f"{{{{ accuracy({SETTING}) }}}}", "settings fit; say data, method, criterion, value and options"),
         ('{{ beauty(data="adult") }}', r"frontiers\.md\.j2: 'beauty' is undefined"),
         ('{{ accuracy("adult") }}', r"accuracy\('adult'\): its arguments are name=value"),
         ("{{ published() }}", r"published\(\): takes one value"),
         ('{{ published("a.b") }}', r"published\.toml has no a\.b"),
         ('{{ published("released.OptFairPost") }}', "is more than one number"),
-        ("{{ knob(0.77) }}", "nothing on this page was run with it"),
-        ('{{ rows("unknown") }}', "no run of this page is on such data"),
+        ("{{ knob(0.77) }}", "nothing on these pages was run with it"),
+        ('{{ rows("unknown") }}', "no run of these pages is on such data"),
         ('{{ gain(kind="post") }}', "needs kind, data, criterion and against"),
         (
             '{{ gain(kind="post", data="adult", criterion="dp", against="Unknown") }}',
-            "no panel of this page is like that",
+            "no panel of these pages is like that",
         ),
         ("{{ accuracy(", r"frontiers\.md\.j2, line \d+: "),
     ],
@@ -153,7 +154,7 @@ def test_a_note_about_seconds_that_old_lines_do_not_have(tmp_path):
 )
 def test_a_part_of_the_page_has_no_notes_about_the_rest(adult_randomised, note, tmp_path):
     text = note_text(adult_randomised, ("randomised",), tmp_path, f"Here.\n\nThere: {note}.", "randomised")
-    assert text == "### Reading notes\n\nHere."
+    assert text == "## Reading notes\n\nHere."
     assert note_text(adult_randomised, ("randomised",), tmp_path, f"There: {note}.", "randomised") == ""
 
 
@@ -170,13 +171,21 @@ def test_headings_without_text_are_dropped():
 def test_notes_are_printed_in_their_section(adult_randomised, tmp_path):
     note_text(adult_randomised, ("randomised",), tmp_path, "A note.", "randomised")
     text = page_text(adult_randomised, ("randomised",), tmp_path)
-    assert text.index("## Randomised") < text.index("### Reading notes\n\nA note.") < text.index("## Tuning")
+    assert "**Answer.** An answer.\n" in text
+    assert text.index("## How to read") < text.index("## Reading notes\n\nA note.") < text.index("## Every rule")
+
+
+def test_a_note_without_headings_is_an_answer_alone(adult_randomised, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "randomised.md.j2").write_text("All is well.", "utf-8")
+    writer = make_writer(Results(adult_randomised, as_experiments(["randomised"]), COMMAND), tmp_path)
+    assert writer.note("randomised") == ("All is well.", "") and writer.note("truth") == ("", "")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("nowhere", b"text", r"nowhere\.md\.j2: is the note of no section; there are ablation"),
+        ("nowhere", b"text", r"nowhere\.md\.j2: is the note of no page; there are ablation"),
         ("frontiers", b"\xff\xfe", "is no text in UTF-8"),
     ],
 )
@@ -184,4 +193,4 @@ def test_notes_that_cannot_be_read(adult_plan, name, content, message, tmp_path)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / f"{name}.md.j2").write_bytes(content)
     with pytest.raises(PageTextError, match=message):
-        make_page(adult_plan, ("frontiers",), tmp_path).note(name)
+        make_writer(Results(adult_plan, as_experiments(["frontiers"]), COMMAND), tmp_path).note(name)

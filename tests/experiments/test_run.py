@@ -38,6 +38,7 @@ SMALL = Experiment(
         {"data": ["adult"], "methods": ["OptFairPost"], "criteria": ["dp"], "values": [0.02]},
         {"data": ["adult"], "methods": ["OptFairPost-calibrated"], "criteria": ["eo"], "values": [0.02]},
     ),
+    "small",
 )
 N_RUNS = 6  # of it, with two seeds
 # First of ERM, whose two trials differ in epochs only, which are the same in a smoke run; then of OptFairPost: two
@@ -143,7 +144,7 @@ def test_units_are_runs_that_share_models(whole):
 
 @pytest.mark.slow
 def test_smoke_reports_which_data_are_synthetic(tmp_path, no_data):
-    plain = Experiment("plain", "", "", "", ({"data": ["acs", "world-3x3"], "methods": ["ERM"]},))
+    plain = Experiment("plain", "", "", "", ({"data": ["acs", "world-3x3"], "methods": ["ERM"]},), "plain")
     reported: list[str] = []
     run_all([plain], tmp_path, smoke=True, only=("acs", "world-3x3"), report=reported.append, limit=1800.0)
     assert "plain: ACSIncome is not available; synthetic data take its place (--smoke)" in reported

@@ -203,7 +203,7 @@ def noise_floor(
 ) -> float:
     """Return the violation that a perfectly fair rule would show by chance.
 
-    It is the ``level`` quantile of ``max_k |D_k|`` when every group has the overall rates and cells are as large as here.
+    It is the ``level`` quantile of ``max_k |D_k|`` when every group has the overall rates, with cells as large as here.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@
 
 The factors have about one parameter for every m of all cells. With many groups for the people there are, a scaling of
 all cells follows noise, moves answers that have nothing to do with fairness, and takes minutes;
-docs/measurements/calibration.md has the comparison.
+docs/results/calibration.md has the comparison.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Say on one page what all experiments found: six pictures and three small tables, from recorded lines."""
