@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from optfair.utils.files import write_atomically
 
 TEMPLATE = Path(__file__).with_name("export.md.j2")
 RUNTIMES = ("onnxruntime", "Python scorer", "JavaScript scorer (node)")
-Line = dict[str, Any]
+Line = Mapping[str, Any]
 
 
 def write_page(lines: Sequence[Line], page: Path) -> None:
@@ -57,7 +57,7 @@ def totals(lines: Sequence[Line], name: str) -> dict[str, int]:
 def model_row(lines: Sequence[Line], model: str) -> Line:
     """Return what one kind of model came to, over data and settings."""
     mine = [line for line in lines if line["model"] == model]
-    row: Line = {"model": model, "cases": len(mine), "graph_bytes": max(line["graph_bytes"] for line in mine)}
+    row: dict[str, Any] = {"model": model, "cases": len(mine), "graph_bytes": max(line["graph_bytes"] for line in mine)}
     for runtime in RUNTIMES:
         present = [line[runtime] for line in mine if runtime in line]
         row[runtime] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,9 @@ class Draft:
 
 
 class PageWriter:
-    """Drafts pages. notes : folder of the texts beside the lines, or None. functions : that all templates may call."""
+    """Drafts pages. notes : folder of the texts beside the lines, or None. functions : what all templates may use."""
 
-    def __init__(self, notes: Path | None = None, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
+    def __init__(self, notes: Path | None = None, functions: Mapping[str, Any] | None = None) -> None:
         self._notes, self._figures = notes, list[Figure]()
         self.renderer = Renderer(notes, {"picture": self._picture, **(functions or {})})
 

@@ -26,7 +26,7 @@ def ablation(results: Results, cells: Sequence[Cell]) -> dict[str, Any]:
     panels, rows = [], []
     for row, name in enumerate(data):
         for column, criterion in enumerate(criteria):
-            alike, curves = pick(cells, data=name, criterion=criterion), []
+            alike, curves = pick(cells, data=name, criterion=criterion), list[dict[str, Any]]()
             for method, threshold in unique((cell.method, cell.options.get("threshold")) for cell in alike):
                 along = [c for c in alike if (c.method, c.options.get("threshold")) == (method, threshold)]
                 title, text = results.title(method), DASH if threshold is None else f"{threshold:g}"
