@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-core check format docs docs-open pages experiments timings bench clean
+.PHONY: help venv demo test test-slow test-core check format docs docs-open pages experiments timings bench dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)$$/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +78,18 @@ timings: .venv/.installed  ## measure seconds: all timings, or one, as in make t
 
 bench: .venv/.installed  ## compare speed with the previous release and other libraries, and write docs/results/speed.md; an hour
 	$(BIN)/python -m experiments.bench $(ARGS)
+
+# Each file is installed in an environment of its own and used from an empty folder.
+dist: .venv/.installed  ## build the wheel and the source distribution in dist, check them, install and use each
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[release]"
+	rm -rf dist build/dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	for file in dist/*; do \
+	    $(PYTHON) -m venv --clear build/dist && \
+	    build/dist/bin/python -m pip install --quiet -c constraints.txt "$(CURDIR)/$$file[plot,parquet,save,cli,report]" && \
+	    build/dist/bin/python -I tests/project/distribution.py || exit 1; \
+	done
 
 clean:  ## remove the environments, the caches and the build products
 	rm -rf .venv .venv-core .bench optfair-demo build dist docs/gallery docs/reference/generated docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis

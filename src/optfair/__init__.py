@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optfair.storage.row_files import RowFiles, read_batches, read_parquet
     from optfair.utils.display import show_progress
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "Constraint",
