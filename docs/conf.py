@@ -71,6 +71,9 @@ guide_titles = {
     "Findings": "guide/findings",
     "Large data": "guide/large_data",
     "Into production": "guide/production",
+    "Cores": "guide/practice",
+    "Progress": "guide/practice",
+    "Joint or factored": "results/choices",
 }
 
 # -- gallery -----------------------------------------------------------------------------------------------
@@ -78,15 +81,18 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples/gallery"],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_style.QuestionOrder",
     "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"matplotlib",
     "matplotlib_animations": False,
     "remove_config_comments": True,
     "show_memory": False,
     "download_all_examples": False,
     "abort_on_example_error": True,
     "image_scrapers": ("matplotlib",),
-    "reset_modules": ("matplotlib",),
+    "image_srcset": ["2x"],
+    "thumbnail_size": (480, 330),
+    "reset_modules": ("matplotlib", "gallery_style.set_style"),
     "plot_gallery": True,
     "write_computation_times": False,  # that page would load scripts from the network
 }

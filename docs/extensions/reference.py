@@ -85,7 +85,7 @@ def hide_result_signature(
 def link_to_guide(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Replace ``"Large data" in the user guide`` by a link to that page."""
     text = "\n".join(lines)
-    pages = {title: page for page, title in app.config.guide_titles.items()}
+    pages = app.config.guide_titles
 
     def link(match: re.Match[str]) -> str:
         title = " ".join(match["title"].split())

@@ -19,7 +19,7 @@ NEEDS = {
     "guide/large_data.md": ("distributed",),
     "guide/migrating.md": ("fairlearn",),
     "guide/production.md": ("onnx", "onnxruntime", "skl2onnx", "fastapi", "mlflow"),
-    "guide.md": ("torch",),
+    "guide/training.md": ("torch",),
 }
 ELSEWHERE = {"results/experiments.md"}  # commands of days
 

@@ -118,7 +118,7 @@ class FairProjection(PosteriorBaseline):
     missing : {"error", "group"}, default "error"
         Whether a missing group is an error or a group of its own.
     n_jobs : int or None, default None
-        Cores to use, all by default; see "Cores" in the guide.
+        Cores to use, all by default; see "Cores" in the user guide.
     random_state : int, numpy generator or None, default None
         Seed; it makes the key of hashed decisions guessable.
 

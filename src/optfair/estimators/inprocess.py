@@ -98,14 +98,14 @@ class OptFairIn(SavableClassifier):
         How `predict` chooses a class where the rounds disagree.
     hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
         Hash behind hashed decisions, which is read by `predict`: the second is in every language and database, for
-        answers that are made elsewhere ("Into production" in the guide). With another one, undecided people get other
-        answers.
+        predictions that are made elsewhere ("Into production" in the user guide). With another one, undecided people
+        get other predictions.
     missing : {"error", "group"}, default "error"
         Whether a missing group is an error or a group of its own.
     checkpoint : str or path, optional
         A file to which every round is added; a run with the same data and settings goes on from it.
     progress : bool, default False
-        Whether to show on standard error how far training has come; see "Progress" in the guide.
+        Whether to show on standard error how far training has come; see "Progress" in the user guide.
     random_state : int or generator, optional
         Seed, also of the estimator's parts that have none.
 

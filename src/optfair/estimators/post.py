@@ -91,7 +91,7 @@ class OptFairPost(RuleSolver):
         How P(A, Y | X) is learned. "joint": by one model of the pair. "factored": as P(Y|X) · P(A|X,Y), by a model of Y
         and one of A in each class, which is cheaper for logistic regression, and for boosted trees with several of
         both, but takes networks twice the time. "auto": joint, for networks too, but factored for a model that is
-        already fitted; see "Joint or factored" in the guide.
+        already fitted; see "Joint or factored" in the user guide.
     group_estimator : classifier, optional
         Model of P(A | X, Y=i); ``estimator`` again by default, or logistic regression beside a fitted model. Frozen
         steps at the beginning of a Pipeline run once for all models that begin with them; by default, so do
@@ -119,8 +119,8 @@ class OptFairPost(RuleSolver):
         How `predict` chooses a class where the rule is randomised.
     hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
         Hash behind hashed decisions, which is read by `predict`: the second is in every language and database, for
-        answers that are made elsewhere ("Into production" in the guide). With another one, undecided people get other
-        answers.
+        predictions that are made elsewhere ("Into production" in the user guide). With another one, undecided people
+        get other predictions.
     missing : {"error", "group", "infer"}, default "error"
         Whether a missing group is an error, a group of its own, or unknown. "infer": P(Y|X) is learned from everybody
         and P(A|X,Y) from those whose group is known, and the rule is for everybody. That is right where being known
@@ -131,9 +131,9 @@ class OptFairPost(RuleSolver):
     keep_posteriors : bool, default True
         Whether to keep the out-of-fold z in memory for `with_tolerance`, `with_criterion`, `frontier` and `report`.
     n_jobs : int, optional
-        Cores to use, in `fit` and in everything else; see "Cores" in the guide. All by default.
+        Cores to use, in `fit` and in everything else; see "Cores" in the user guide. All by default.
     progress : bool, default False
-        Whether to show on standard error how far long work has come; see "Progress" in the guide.
+        Whether to show on standard error how far long work has come; see "Progress" in the user guide.
     random_state : int or generator, optional
         Seed, also of the models' parts that have none. The key of hashed decisions is made from it too, so that
         whoever knows the seed can foretell them; leave it out where people could gain by that.

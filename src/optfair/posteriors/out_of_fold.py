@@ -210,7 +210,7 @@ def make_recipe(
             )
         group_estimator = estimator if group_estimator is None else group_estimator
         # "auto" is joint for networks too: factored ones take twice the seconds and are no more accurate at equal
-        # violation (`python -m experiments.timings posterior`; "Joint or factored" in docs/guide.md).
+        # violation (`python -m experiments.timings posterior`; "Joint or factored?" in docs/results/choices.md).
         is_factored = posterior == "factored" or data.n_unknown > 0
         kind = "given" if holds_group else "factored" if is_factored else "joint"
         n_frozen = count_leading(group_estimator, FrozenEstimator)

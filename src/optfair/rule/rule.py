@@ -137,7 +137,7 @@ class FairRule:
         offset : array of shape (n, n_classes), optional
             Utilities added to the scores, as in `optfair.solve`.
         n_jobs : int, optional
-            Cores to use, all by default; see "Cores" in the guide.
+            Cores to use, all by default; see "Cores" in the user guide.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class FairRule:
         hashing : {"blake2b", "hmac-sha256"}, default "blake2b"
             Hash of "hashed"; with another one, undecided people get other answers.
         n_jobs : int, optional
-            Cores to use, all by default; see "Cores" in the guide.
+            Cores to use, all by default; see "Cores" in the user guide.
 
         Returns
         -------

@@ -90,9 +90,9 @@ def solve(
     client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
         Cluster that reads rows in files; see docs/guide/large_data.md.
     n_jobs : int, optional
-        Cores to use, all by default; see "Cores" in the guide.
+        Cores to use, all by default; see "Cores" in the user guide.
     progress : bool, default False
-        Whether to show on standard error how far it has come; see "Progress" in the guide.
+        Whether to show on standard error how far it has come; see "Progress" in the user guide.
     random_state : int, optional
         Seed of the samples and of the key of hashed decisions. A seeded key can be guessed: leave it out (a fresh
         secret key) where people could gain by predicting their answer.

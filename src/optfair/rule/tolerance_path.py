@@ -101,9 +101,9 @@ def frontier(
     client : dask.distributed.Client, executor, or object with an ordered ``map``, optional
         Cluster that reads rows in files; see `optfair.solve`.
     n_jobs : int, optional
-        Cores to use, all by default; see "Cores" in the guide.
+        Cores to use, all by default; see "Cores" in the user guide.
     progress : bool, default False
-        Whether to show on standard error how far it has come; see "Progress" in the guide.
+        Whether to show on standard error how far it has come; see "Progress" in the user guide.
     random_state : int, optional
         Seed of the samples and of the keys.
 
