@@ -102,10 +102,6 @@ REFUSED = {
         ["-o", "fair.json", "--inputs", "posterior"],
         "--inputs: is for graphs (.onnx); leave it out.",
     ),
-    "posteriors and a table": (
-        ["-o", "fair.onnx", "--inputs", "posterior", "--check", "train.csv"],
-        "--check: a table has features, and this graph reads posteriors; leave one of them out.",
-    ),
     "no table": (["-o", "fair.onnx", "--check", "no.csv"], "no.csv: there is no such file."),
     "a strange opset": (["-o", "fair.onnx", "--opset", "3"], "opset=3: must be an integer from 18 to 23."),
     "the table itself": (["-o", "train.csv", "--check", "train.csv"], "train.csv: is also an input file; write to "),

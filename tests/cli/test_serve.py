@@ -11,6 +11,7 @@ import pytest
 
 from experiments.service.client import get
 from experiments.service.process import ServiceProcess
+from optfair.cli.model_tables import load_fair_model
 from tests.cli.helpers import FEATURES, make_train
 
 
@@ -73,6 +74,15 @@ def test_the_key_may_come_from_the_environment(model, people, tmp_path, monkeypa
     monkeypatch.setenv("OPTFAIR_KEY", key)
     with ServiceProcess(model) as service:
         assert ask(service.port, "/predict", {"people": people})[1]["answers"] == expected
+
+
+def test_the_key_of_the_environment_is_taken_where_the_file_is_somebody_elses(model, tmp_path, monkeypatch):
+    """In a container the file belongs to the user outside; root may read everything, so that this is told."""
+    key = (tmp_path / "model.skops.key").read_text().split()[-1]
+    (tmp_path / "model.skops.key").write_text("not to be read")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setenv("OPTFAIR_KEY", key)
+    assert load_fair_model(str(model), [])._key().hex() == key
 
 
 REFUSALS = {

@@ -115,6 +115,26 @@ def to_sparse_records(table):
     return [{k: v for k, v in record.items() if v is not None} or {"age": None} for record in to_records(table)]
 
 
+def to_empty_texts(table):
+    """Return texts that are empty where they are missing, as forms and many databases have them."""
+    return typed(table).assign(**{name: object_series(table[name], "") for name in TEXTS})
+
+
+def to_empty_records(table):
+    """Return records whose texts are empty where they are missing."""
+    return [
+        {name: "" if cell is None and name in TEXTS else cell for name, cell in record.items()}
+        for record in to_records(table)
+    ]
+
+
+def to_polars_empty(table):
+    """Return a frame of polars whose texts are empty where they are missing."""
+    import polars as pl
+
+    return to_polars(table).with_columns(pl.col(TEXTS).fill_null(""))
+
+
 def to_json(table):
     """Return records as they come from a web service."""
     return json.loads(json.dumps(to_records(table)))
@@ -153,6 +173,9 @@ WAYS = {
     "categories": to_categories,
     "records": to_records,
     "absent keys": to_sparse_records,
+    "empty texts": to_empty_texts,
+    "empty strings": lambda table: to_empty_texts(table).astype(dict.fromkeys(TEXTS, "string")),
+    "empty records": to_empty_records,
     "json": to_json,
     "numbers": to_numbers,
     "further columns": to_extended,
@@ -160,7 +183,7 @@ WAYS = {
     "tuples of records": lambda table: tuple(to_records(table)),
 }
 if HAS_POLARS:
-    WAYS |= {"polars": to_polars, "polars nan": to_polars_nan}
+    WAYS |= {"polars": to_polars, "polars nan": to_polars_nan, "polars empty": to_polars_empty}
 if HAS_PYARROW:
     WAYS |= {"arrow types": to_arrow_types, "arrow": to_arrow}
 
@@ -185,6 +208,10 @@ def python_models(n=400):
     def post(estimator, write, **more):
         return OptFairPost(estimator, cv=2, **options, **more).fit(write(table), y, sensitive_features=groups)
 
+    def some_empty(table):  # every other missing text is empty
+        empty = to_empty_texts(table)
+        return empty.mask(table.isna() & (np.arange(len(table)) % 2 == 0)[:, None], other=np.nan)
+
     def flags(X):
         return X.assign(flag=X["flag"].astype(float))
 
@@ -193,6 +220,10 @@ def python_models(n=400):
         "default": post(None, typed),
         "default, objects": post(None, with_missing(pd.NA)),
         "default, nullable": post(None, to_nullable),
+        "default, empty texts": post(None, to_empty_texts),
+        "default, some empty": post(None, some_empty),
+        "own, empty texts": post(own_pipeline(), lambda t: flags(to_empty_texts(t))),
+        "own, some empty": post(own_pipeline(), lambda t: flags(some_empty(t))),
         "own, None": post(own_pipeline(), lambda t: flags(typed(t))),
         "own, NaN": post(own_pipeline(), lambda t: flags(with_missing(np.nan)(t))),
         "own, categories": post(
@@ -201,6 +232,7 @@ def python_models(n=400):
     }
     if HAS_POLARS:
         models["default, polars"] = post(None, to_polars)
+        models["default, polars empty"] = post(None, to_polars_empty)
         models["own, polars"] = post(own_pipeline(), to_polars)
     trained = OptFairIn(rounds=4, start="zero", held_out=0.25, **{**options, "tolerance": 0.3})
     models["in-processing"] = trained.fit(typed(table), y, sensitive_features=groups)

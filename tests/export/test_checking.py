@@ -27,12 +27,17 @@ def test_graphs_are_compared(tmp_path):
     assert f"{len(different.different)} answers differ, the first in row {different.different[0] + 1}" in str(different)
 
 
-def test_a_graph_of_posteriors_is_not_compared_with_a_table(tmp_path):
-    pytest.importorskip("onnx", reason="graphs are written by onnx")
-    model = fit_post()
+@pytest.mark.parametrize("awareness", ["blind", "aware"])
+def test_a_graph_behind_the_models_is_compared_with_what_these_say_of_a_table(awareness, tmp_path):
+    for package in ("onnx", "onnxruntime"):
+        pytest.importorskip(package, reason="graphs are written and run")
+    model = fit_post(awareness=awareness)
     [path] = model.export(tmp_path / "fair.onnx", inputs="posterior")
-    with pytest.raises(ExportError, match=r"^the graph reads posteriors, not the features of a table; "):
-        compare_graph(model, path, X_NEW, None, None)
+    comparison = compare_graph(model, path, X_NEW, GROUP_NEW if awareness == "aware" else None, None)
+    assert comparison.largest < 1e-9 and not comparison.different
+    other = fit_post(awareness=awareness, tolerance=0.3)
+    [path] = other.export(tmp_path / "other.onnx", inputs="posterior")
+    assert compare_graph(model, path, X_NEW, GROUP_NEW if awareness == "aware" else None, None).largest > 0.1
 
 
 def test_scorers_are_compared(tmp_path):

@@ -59,7 +59,7 @@ def test_several_attributes(tmp_path):
     assert_exported(model, tmp_path, X_NEW[new.index], sensitive_features=new.reset_index(drop=True))
     outputs = graph_outputs(tmp_path / "fair.onnx", X_NEW, every)
     is_new = ~every.index.isin(new.index)
-    assert np.isnan(outputs["probabilities"][is_new]).all() and outputs["undecided"][is_new].all()
+    assert np.isnan(outputs["probabilities"][is_new]).all() and outputs["drawn"][is_new].all()
     assert np.isfinite(outputs["probabilities"][~is_new]).all()
 
 

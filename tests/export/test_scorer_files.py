@@ -15,7 +15,7 @@ from optfair import TableEncoder
 from optfair.export.checking import compare_scorers
 from optfair.portable.scorer_file import scorer_module
 from tests.export.helpers import CLASSES, GROUP, GROUP_NEW, TABLE, TABLE_NEW, X_NEW, X, Y, fit_post
-from tests.portable.helpers import ask_scorer
+from tests.portable.helpers import ask_scorer, run_scorer
 
 N_RUNTIMES = 1 + bool(shutil.which("node"))
 
@@ -186,3 +186,16 @@ def test_a_class_nobody_of_a_group_has(tmp_path):
     labels = np.where((GROUP == "w") & (Y == "high"), "mid", Y)
     model = fit_post(y=labels, posterior="factored")
     assert_same_answers(model, tmp_path / "fair.json", X_NEW[:100])
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+@pytest.mark.parametrize("features", [{"A B": 0.5, "code": "7"}, {"other": 1}, {}])
+def test_features_with_other_names_are_refused_and_not_taken_for_missing(features, language, tmp_path):
+    codes = TABLE[["a b"]].assign(code=np.random.default_rng(0).choice(["7", "8", None], len(Y)))
+    model = fit_post(X=codes)
+    model.export(tmp_path / "fair.json")
+    process = run_scorer(language, tmp_path / "fair.json", [{"person": "p", "features": features}])
+    assert process.returncode != 0 and "must have the names" in process.stderr
+    known = [{"person": "p", "features": {"a b": 0.5, "id": 1}}]  # another one is left out, an absent one is missing
+    [line] = ask_scorer(language, tmp_path / "fair.json", known, model.rule_.key)
+    np.testing.assert_allclose(line["probabilities"], model.predict_proba({"a b": 0.5})[0], atol=1e-10)

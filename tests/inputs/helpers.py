@@ -46,7 +46,7 @@ def expected_bytes(rows):
     """Return the bytes of each row, cell by cell, from the description of the format (numbers, missing and text)."""
 
     def cell(value):
-        if value is None:
+        if value is None or value == "":
             return NAN
         if isinstance(value, str):
             return b"s" + struct.pack("<q", len(value.encode())) + value.encode()

@@ -40,7 +40,7 @@ def test_a_graph_gives_the_probabilities_of_any_rule(tmp_path_factory, seed, A, 
     outputs = run_graph(path.read_bytes(), {"joint": Z})
     np.testing.assert_allclose(outputs["probabilities"], rule.predict_proba(Z), atol=1e-9)
     np.testing.assert_allclose(outputs["scores"], Z.reshape(len(Z), -1) @ rule.weights.reshape(-1, m), atol=1e-12)
-    np.testing.assert_array_equal(outputs["undecided"], rule.predict_proba(Z).max(axis=1) < 1 - 2.0**-30)
+    np.testing.assert_array_equal(outputs["drawn"], rule.predict_proba(Z).max(axis=1) < 1 - 2.0**-30)
 
 
 @pytest.mark.parametrize("opset", range(OPSETS[0], OPSETS[1] + 1))

@@ -6,15 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import OrdinalEncoder, PolynomialFeatures, StandardScaler
 
-from optfair import TableEncoder
+from optfair import OptFairPost, TableEncoder
 from optfair.posteriors.models import (
     ClassModel,
     check_estimator,
@@ -63,6 +64,19 @@ def test_the_default_model_of_the_groups_shares_the_preprocessing_of_a_pipeline(
         assert [type(step) for step in steps] == [FrozenEstimator, StandardScaler, LogisticRegression]
     plain = default_group_estimator(model[-1], model[0].transform(texts))  # no preprocessing to share
     assert [type(step) for step in plain] == [StandardScaler, LogisticRegression]
+
+
+def test_the_default_model_of_the_groups_reads_gaps_that_a_fitted_pipeline_leaves_to_its_last_step():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=200), "c": rng.choice(["x", "y", None], 200)})
+    table.loc[::3, "a"] = np.nan
+    y, groups = rng.integers(0, 2, 200), np.where(table["a"].isna(), "g", "h")  # whom the gaps tell
+    encoder = make_column_transformer((OrdinalEncoder(), ["c"]), remainder="passthrough")
+    pipeline = make_pipeline(encoder, HistGradientBoostingClassifier(max_iter=3)).fit(table, y)
+    steps = default_group_estimator(FrozenEstimator(pipeline), table).fit(table, groups)
+    assert (steps.predict(table) == groups).mean() > 0.95
+    model = OptFairPost(FrozenEstimator(pipeline), tolerance=0.2, cv=2, random_state=0)
+    assert len(model.fit(table, y, sensitive_features=groups).predict(table)) == 200
 
 
 def test_columns_of_text_are_refused_by_a_default_network():

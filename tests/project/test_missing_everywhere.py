@@ -13,7 +13,15 @@ import pytest
 
 from optfair import OptFairPost
 from optfair.cli.main import main
-from tests.estimators.writings import TEXTS, WAYS, make_table, to_records, to_sparse_records, typed
+from tests.estimators.writings import (
+    TEXTS,
+    WAYS,
+    make_table,
+    to_empty_records,
+    to_records,
+    to_sparse_records,
+    typed,
+)
 from tests.portable.helpers import LANGUAGES, ask_scorer
 from tests.threads import single_thread
 
@@ -79,6 +87,7 @@ WRITTEN = {
     "null": lambda: to_records(TABLE),
     "NaN": lambda: [{k: math.nan if v is None else v for k, v in row.items()} for row in to_records(TABLE)],
     "absent": lambda: to_sparse_records(TABLE),
+    "empty text": lambda: to_empty_records(TABLE),
 }
 
 

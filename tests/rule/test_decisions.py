@@ -147,9 +147,8 @@ def test_keys_that_are_one_person(rule, Z, same):
 def test_keys_that_are_different_people(rule, Z):
     keys = [
         1,
-        "1",
         b"1",
-        ("1",),
+        "01",
         (1,),
         ((1,),),
         1.5,
@@ -368,3 +367,15 @@ def test_arguments_belong_to_their_decision():
     check_decision("sampled", None, 0)
     with pytest.raises(ValueError, match=r"^decision='dice': must be one of 'hashed', 'argmax', 'sampled'\.$"):
         check_decision("dice", None, None)
+
+
+def test_an_id_of_several_columns_is_that_of_tuples(rule, Z):
+    """Check frames too: to go through one gives the names of its columns, which are not people."""
+    tuples = [(k // 7, f"v{k % 7}") for k in range(N)]
+    expected = rule.predict(Z, keys=tuples)
+    frame = pd.DataFrame(tuples, columns=["site", "visit"])
+    for keys in (frame, [list(key) for key in tuples], [(str(site), visit) for site, visit in tuples]):
+        np.testing.assert_array_equal(rule.predict(Z, keys=keys), expected)
+    np.testing.assert_array_equal(rule.predict(Z, keys=frame[["site"]]), rule.predict(Z, keys=frame["site"]))
+    with pytest.raises(ValueError, match="keys: 3 given for 400 rows"):
+        rule.predict(Z, keys=frame[:3])

@@ -131,8 +131,7 @@ NOTES = {
         FULL | {"kind": None, "height": None, "word": "no", "shoe": 1},
         [
             f"1 field is {UNREAD} 'shoe'.",
-            f"field 'height': is missing in 1 of 1 person; {NEVER}",
-            f"field 'kind': is missing in 1 of 1 person; {NEVER}",
+            "2 fields are missing in 1 of 1 person; none was when the model was fitted: 'height', 'kind'.",
             "field 'word': 1 of 1 person hold texts that the model has not seen, such as 'no' (person); they are "
             "treated as rare texts.",
         ],

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair import OptFairPost, __version__
+from optfair.rule.decisions import CERTAIN
 from optfair.serving import health
 from tests.serving.helpers import AREA, CASES, FAST, PEOPLE, N, case, in_full, serving, table_case
 from tests.serving.moody import FINE, held, moody
@@ -120,7 +121,7 @@ def test_requests_and_answers_are_counted():
             ):
                 assert service.metric(f'optfair_group_answers_total{{answer="{name}",group="{group}"}}') == count
         h = asked.model.predict_proba(asked.X).max(axis=1)
-        assert service.metric("optfair_undecided_total") == (h < 0.99).sum() + (h[0] < 0.99)
+        assert service.metric("optfair_drawn_total") == (h < CERTAIN).sum() + (h[0] < CERTAIN)
         assert service.metric("optfair_batch_requests_sum") == 3
 
 

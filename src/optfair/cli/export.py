@@ -29,8 +29,6 @@ def run(arguments: Namespace) -> int:
     elif arguments.inputs != "features" or arguments.opset is not None:
         option = "--opset" if arguments.opset is not None else "--inputs"
         raise InputError(f"{option}: is for graphs (.onnx); leave it out.")
-    if arguments.inputs == "posterior" and arguments.file:
-        raise InputError("--check: a table has features, and this graph reads posteriors; leave one of them out.")
     model = load_fair_model(arguments.model, arguments.trust)
     options: dict[str, Any] = {} if arguments.opset is None else {"opset": arguments.opset}
     slack = SLACK if arguments.max_difference is None else arguments.max_difference

@@ -171,8 +171,9 @@ def text_groups(model: Any, groups: list[str]) -> list[str]:
 def load_fair_model(path: str, trusted: Iterable[str]) -> Any:
     """Return the model in a file, with the key beside it or else that of the environment; errors name options."""
     try:
+        key_file = Path(f"{path}.key")  # in a container it may be there, and be somebody else's
         model = load_model(
-            path, trusted=trusted, key=None if Path(f"{path}.key").exists() else os.environ.get(KEY_VARIABLE)
+            path, trusted=trusted, key=None if os.access(key_file, os.R_OK) else os.environ.get(KEY_VARIABLE)
         )
     except UntrustedTypesError as error:
         options = " ".join(f"--trust {name}" for name in error.types)

@@ -41,6 +41,7 @@ from optfair.inputs.containers import (
 )
 from optfair.inputs.feature_schema import Feature, describe_features, feature_frame
 from optfair.inputs.features import check_numbers, check_table
+from optfair.inputs.frames import is_record
 from optfair.inputs.identity import row_bytes
 from optfair.inputs.labels import (
     MISSING_CHOICES,
@@ -214,6 +215,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return (X as the models see it, group codes or None when blind) of rows to be predicted."""
         self._check_fitted()
         check_table(X)
+        if (X.shape[0] if getattr(X, "shape", ()) else len(X)) == 0 and not is_record(X):
+            raise ValueError("X: has no rows; give at least one.")
         X = conform_rows(self, X)
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             step = "give it as X.to_frame().T" if isinstance(X, pd.Series) else "X.reshape(1, -1)"

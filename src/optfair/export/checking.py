@@ -51,8 +51,9 @@ def compare_graph(model: Any, path: Path, X: Any, groups: Any, keys: Sequence[An
     metadata = session.get_modelmeta().custom_metadata_map
     names = InputNames(json.loads(metadata["inputs"]))
     if any(entry["role"] == "posterior" for entry in names.entries):
-        raise ExportError("the graph reads posteriors, not the features of a table; compare one that reads features.")
-    feeds = graph_feeds(names, X, groups)
+        feeds = _posterior_feeds(model, X, groups)
+    else:
+        feeds = graph_feeds(names, X, groups)
     h = _native(model, X, groups)
     parts = []
     for start in range(0, len(h), BLOCK_ROWS):
@@ -86,6 +87,13 @@ def compare_scorers(model: Any, path: Path, X: Any, groups: Any, keys: Sequence[
         answers = [line["answer"] for line in lines]
         results.append(_compared("JavaScript scorer (node)", h, np.array(P), _unequal(answers, expected)))
     return results
+
+
+def _posterior_feeds(model: Any, X: Any, groups: Any) -> dict[str, np.ndarray]:
+    """Return what a graph behind the models is given: z, as the models say it, and the codes of the groups."""
+    features, codes = model._check_new_rows(X, groups)
+    feeds = {"joint": np.asarray(model.posterior_model_(features), dtype=np.float64)}
+    return feeds if codes is None else feeds | {"group_code": np.asarray(codes, dtype=np.int64)[:, None]}
 
 
 def _native(model: Any, X: Any, groups: Any) -> np.ndarray:

@@ -19,18 +19,26 @@ from optfair.inputs.frames import as_frame
 from optfair.portable.graph import GraphBuilder
 from optfair.portable.scorer_file import plain_label
 
-OUTPUTS = ("probabilities", "scores", "undecided", "label")  # names that no input can have
+OUTPUTS = ("probabilities", "scores", "drawn", "label")  # names that no input can have
 MATRIX = "X"
+OTHER_WAY = (
+    "Export the rule by itself (inputs='posterior', --inputs posterior, or a .json file), and give it P(A, Y | X) of "
+    "your models"
+)
 MISSING_TEXT = ""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table as a tensor (n, 1). name : in the table; None in an array."""
+    """A column of a table as a tensor (n, 1). name : in the table; None in an array.
+
+    has_points : whether "7.0" is another text than "7". tensor : "" of values that are neither numbers nor texts.
+    """
 
     name: str | None
     tensor: str
     is_text: bool
+    has_points: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class FeatureTensors:
     @property
     def first(self) -> str:
         """A tensor of all rows."""
-        return self.tensor or self.columns[0].tensor
+        return self.tensor or next(column.tensor for column in self.columns if column.tensor)
 
     def matrix(self, graph: GraphBuilder) -> str:
         """Return the columns as one tensor."""
@@ -53,7 +61,7 @@ class FeatureTensors:
             return self.tensor
         if self.has_texts and not all(column.is_text for column in self.columns):
             raise ExportError("X: has texts among numbers, and a step reads them as one table of one type.")
-        names = [column.tensor for column in self.columns]
+        names = [_readable(column).tensor for column in self.columns]
         return names[0] if len(names) == 1 else graph.add("Concat", *names, axis=1)
 
     @property
@@ -64,7 +72,7 @@ class FeatureTensors:
     def column(self, graph: GraphBuilder, position: int) -> Column:
         """Return one column."""
         if self.tensor is None:
-            return self.columns[position]
+            return _readable(self.columns[position])
         tensor = graph.add("Gather", self.tensor, graph.constant(np.array([position])), axis=1)
         return Column(None, tensor, self.is_text)
 
@@ -86,6 +94,15 @@ class FeatureTensors:
         return FeatureTensors(tuple(rest))
 
 
+def _readable(column: Column) -> Column:
+    """Return a column that a step reads; an ExportError where no graph can."""
+    if not column.tensor:
+        raise ExportError(
+            f"X: the column {column.name!r} holds neither numbers nor texts; leave it out, and fit again."
+        )
+    return column
+
+
 @dataclass
 class InputNames:
     """The inputs of a graph so far: what each is called in a table, and in the graph."""
@@ -93,8 +110,11 @@ class InputNames:
     entries: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, name: str, kind: Any, role: str) -> str:
-        """Return the name of an input tensor, which is the name of the column unless an output is called so."""
-        tensor = f"{name}_in" if name in OUTPUTS else name
+        """Return the name of an input tensor: that of the column, unless it is empty or something else is called so."""
+        others = {*OUTPUTS, "", *(entry["input"] for entry in self.entries)}
+        tensor = name
+        while tensor in others:
+            tensor += "_in"
         type_name = "string" if kind is str else np.dtype(kind).name
         self.entries.append({"name": name, "input": tensor, "type": type_name, "role": role})
         return tensor
@@ -104,7 +124,7 @@ def feature_tensors(graph: GraphBuilder, model: Any, names: InputNames) -> Featu
     """Declare the inputs of the features that a classifier was fitted on, without those that a blind one leaves out."""
     form, features = model._form, model._features
     if form.layout == "dataset" or (form.layout == "array" and not features and not hasattr(model, "n_features_in_")):
-        raise ExportError("X: was a data set or images; export the rule by itself (inputs='posterior').")
+        raise ExportError(f"X: was a data set or images. {OTHER_WAY}.")
     if not form.names:
         return _matrix_tensor(graph, model, names)
     source = model.sensitive_features
@@ -117,10 +137,11 @@ def feature_tensors(graph: GraphBuilder, model: Any, names: InputNames) -> Featu
             continue
         is_text = name in texts
         if column.kind == OTHER and not is_text and not (features and features[position].kind not in (OTHER, TEXT)):
-            raise ExportError(f"X: the column {name!r} holds neither numbers nor texts; leave it out, and fit again.")
+            columns.append(Column(name, "", False))
+            continue
         kind: Any = str if is_text else np.float64
         tensor = graph.add_input(names.add(name, kind, "feature"), kind, ("n", 1))
-        columns.append(Column(name, tensor, is_text))
+        columns.append(Column(name, tensor, is_text, column.has_points))
     return FeatureTensors(tuple(columns))
 
 

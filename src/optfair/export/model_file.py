@@ -123,8 +123,8 @@ def _posterior_graph(graph: GraphBuilder, model: Any, names: InputNames) -> tupl
 
 def _finish(graph: GraphBuilder, tensors: RuleTensors, model: Any) -> None:
     # Of a group that is not known there is no likeliest class.
-    has_label = model.decision == "argmax" and (model.awareness == "blind" or model.unseen == "blind")
-    add_answers(graph, tensors, model.classes_.tolist(), has_label)
+    has_label = model.awareness == "blind" or model.unseen == "blind"  # else some groups get no number
+    add_answers(graph, tensors, model.classes_.tolist(), model.decision, has_label)
 
 
 def _check_single(model: Any) -> None:
@@ -245,4 +245,7 @@ def _facts(model: Any) -> dict[str, Any]:
     if hasattr(model, "rule_"):
         return rule_facts(model.rule_) | awareness
     classes = [plain_label(label, "classes") for label in model.classes_.tolist()]
-    return {"optfair": __version__, "classes": classes, "groups": plain_groups(model.groups_), **awareness}
+    criteria = list(dict.fromkeys(map(str, model.multipliers_["criterion"])))
+    facts = {"optfair": __version__, "classes": classes, "groups": plain_groups(model.groups_), "criteria": criteria}
+    tolerances = [getattr(constraint, "tolerance", None) for constraint in model.constraints_]
+    return {**facts, "tolerance": tolerances[0] if len(tolerances) == 1 else None, **awareness}

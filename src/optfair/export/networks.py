@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from optfair.errors import ExportError, brief_text, need_extra
-from optfair.export.inputs import FeatureTensors
+from optfair.export.inputs import OTHER_WAY, FeatureTensors
 from optfair.portable.graph import GraphBuilder
+from optfair.portable.runtime import open_graph
 
 
 def add_network(graph: GraphBuilder, model: Any, features: FeatureTensors) -> str:
@@ -21,7 +22,7 @@ def add_network(graph: GraphBuilder, model: Any, features: FeatureTensors) -> st
     torch = need_extra("torch", "export of a network")
     need_extra("onnxscript", "export of a network")
     if len(model.input_shape_) != 1:
-        raise ExportError("X: images are not exported with their rule; export it by itself (inputs='posterior').")
+        raise ExportError(f"X: images are not exported with their rule. {OTHER_WAY}.")
     X = graph.cast(features.matrix(graph), model.dtype)
     net, kind = copy.deepcopy(model.module_).cpu().eval(), model.dtype
     if model.module in ("linear", "mlp"):
@@ -36,8 +37,11 @@ def add_network(graph: GraphBuilder, model: Any, features: FeatureTensors) -> st
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             program = torch.onnx.export(net, (example,), dynamic_shapes=shapes, **options)
+        open_graph(program.model_proto.SerializeToString())  # not every layer is there in double precision
     except Exception as error:
-        raise ExportError(f"estimator: torch.onnx cannot export this network ({brief_text(error, 100)}).") from error
+        raise ExportError(
+            f"estimator: this network cannot be converted to ONNX ({brief_text(error, 100)}). {OTHER_WAY}."
+        ) from error
     finally:
         exporter.setLevel(level)
     logits = graph.splice(program.model_proto, [graph.cast(X, kind)])[0]

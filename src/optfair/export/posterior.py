@@ -8,8 +8,8 @@ import numpy as np
 
 from optfair.errors import ExportError
 from optfair.export.calibration import add_places
-from optfair.export.inputs import FeatureTensors
-from optfair.export.steps import OTHER_WAY, StepWriter
+from optfair.export.inputs import OTHER_WAY, FeatureTensors
+from optfair.export.steps import StepWriter
 from optfair.inprocessing.mixture import Mixture, ModelScores
 from optfair.portable.graph import GraphBuilder
 from optfair.portable.rule_graph import add_choice

@@ -25,7 +25,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from optfair.errors import ExportError, brief_text, need_extra
-from optfair.export.inputs import FeatureTensors
+from optfair.export.inputs import OTHER_WAY, FeatureTensors
 from optfair.export.networks import add_network
 from optfair.export.tables import add_columns, add_imputer, add_one_hot, add_ordinal, add_union
 from optfair.export.trees import add_forest, add_gradient_boosting, add_hist_gradient_boosting, add_lightgbm
@@ -37,7 +37,6 @@ from optfair.posteriors.preprocessing import fitted_steps
 
 Classifier = Callable[[GraphBuilder, Any, FeatureTensors], str]
 LOCALE = "C.UTF-8"  # in which texts become lower-case; that of skl2onnx, en_US, is absent from most containers
-OTHER_WAY = "Export the rule by itself (inputs='posterior', or .json) and give it P(A, Y | X) of your models"
 
 
 def add_constant(graph: GraphBuilder, model: DummyClassifier, features: FeatureTensors) -> str:

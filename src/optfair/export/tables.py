@@ -5,6 +5,7 @@ skl2onnx has them for single precision, or not for missing values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from optfair.errors import ExportError
 from optfair.export.inputs import MISSING_TEXT, Column, FeatureTensors
 from optfair.portable.graph import ML, GraphBuilder
 
+WHOLE = re.compile(r"-?\d+")
 TEXTS_OPSET = 19  # compares texts
 Transform = Callable[[list[Any], FeatureTensors], FeatureTensors]
 
@@ -26,6 +28,9 @@ def add_codes(graph: GraphBuilder, column: Column, labels: Sequence[Any], missin
     entries = [(label, k) for k, label in enumerate(labels) if not is_missing(label)]
     if column.is_text:
         keys, codes = [str(label) for label, _ in entries], [k for _, k in entries]
+        if not column.has_points:  # 7.0 is 7: numbers as texts, as a column with gaps has them
+            whole = [(f"{key}.0", k) for key, k in zip(keys, codes, strict=True) if WHOLE.fullmatch(key)]
+            keys, codes = [*keys, *(key for key, _ in whole)], [*codes, *(k for _, k in whole)]
         if MISSING_TEXT not in keys:
             keys, codes = [*keys, MISSING_TEXT], [*codes, missing]
         options = {"keys_strings": keys, "values_int64s": codes, "default_int64": other}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from optfair.errors import ExportError, need_extra
-from optfair.export.inputs import FeatureTensors
+from optfair.export.inputs import OTHER_WAY, FeatureTensors
 from optfair.portable.graph import ML, TREES_OPSET, GraphBuilder
 
 LESS_OR_EQUAL, SUM = 0, 1  # codes of the operator
@@ -122,7 +122,7 @@ def add_gradient_boosting(graph: GraphBuilder, model: Any, features: FeatureTens
     initial = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
     if model.init_ != "zero" and type(model.init_).__name__ != "DummyClassifier":
         raise ExportError(
-            f"estimator: {type(model).__name__} starts from another model (init=), which is not exported."
+            f"estimator: {type(model).__name__} starts from another model (init=), which is not exported. {OTHER_WAY}."
         )
     k = model.estimators_.shape[1]
     trees = [
@@ -141,7 +141,7 @@ def add_hist_gradient_boosting(graph: GraphBuilder, model: Any, features: Featur
     if model.is_categorical_ is not None and np.any(model.is_categorical_):
         raise ExportError(
             f"estimator: {type(model).__name__} has categorical features, whose splits are not exported; encode them "
-            "before it, as optfair.TableEncoder does."
+            f"before it, as optfair.TableEncoder does. {OTHER_WAY}."
         )
     trees = [tree for iteration in model._predictors for tree in iteration]
     k = len(model._predictors[0])
@@ -185,7 +185,9 @@ def add_lightgbm(graph: GraphBuilder, model: Any, features: FeatureTensors) -> s
     objective = str(content["objective"]).split()
     k = content["num_tree_per_iteration"]
     if objective[0] not in ("binary", "multiclass") or content.get("average_output"):
-        raise ExportError(f"estimator: LightGBM with objective {objective[0]!r}, or as a forest, is not exported.")
+        raise ExportError(
+            f"estimator: LightGBM with objective {objective[0]!r}, or as a forest, is not exported. {OTHER_WAY}."
+        )
     trees = [_lightgbm_tree(tree["tree_structure"]) for tree in content["tree_info"]]
     targets = [number % k for number in range(len(trees))]
     X, zero = features.matrix(graph), graph.constant(np.float64(0.0))
@@ -214,7 +216,7 @@ def _lightgbm_tree(root: dict[str, Any]) -> Tree:
         if node["decision_type"] != "<=" or node["missing_type"] not in LIGHTGBM_MISSING:
             raise ExportError(
                 "estimator: a tree of LightGBM splits by categories, or takes zeros as missing, which is not exported; "
-                "encode categories before it, as optfair.TableEncoder does."
+                f"encode categories before it, as optfair.TableEncoder does. {OTHER_WAY}."
             )
         # Without missing values in the data fitted on, one is taken for a zero.
         missing_left = node["default_left"] if node["missing_type"] == "NaN" else float(node["threshold"]) >= 0.0

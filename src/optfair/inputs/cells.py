@@ -1,6 +1,7 @@
 """Read the cells of a column as numbers or as texts, and write what is missing in one way.
 
-A missing value is None, NaN, NaT, NA, a null of polars or arrow, or a masked entry: all of these are one thing.
+A missing value is None, NaN, NaT, NA, a null of polars or arrow, or a masked entry: all of these are one thing. So is
+an empty text in a column of texts, as readers of CSV have it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,15 @@ from optfair.inputs.labels import object_array
 from optfair.inputs.placeholders import is_placeholder
 
 # How a column of objects writes a missing value; a mixture becomes NaN. A column without gaps does not say.
-MARKERS = {"None": None, "NaN": np.nan, "unknown": np.nan}
-MARKER_TYPES: dict[str, tuple[type, ...]] = {"None": (NoneType,), "NaN": (float,), "unknown": (NoneType, float)}
+EMPTY = "empty"  # of a column of texts whose only missing values are empty texts
+MARKERS = {"None": None, "NaN": np.nan, "unknown": np.nan, EMPTY: ""}
+MARKER_TYPES: dict[str, tuple[type, ...]] = {
+    "None": (NoneType,),
+    "NaN": (float,),
+    "unknown": (NoneType, float),
+    EMPTY: (),
+}
+FEW_ROWS = 64  # that are looked at faster one by one
 
 
 def missing_marker(values: np.ndarray) -> str:
@@ -40,10 +48,45 @@ def mark_missing(values: np.ndarray, marker: str) -> np.ndarray:
     return marked
 
 
-def as_texts(column: pd.Series, *, points: bool = False) -> pd.Series:
-    """Return each value as a text, missing ones as NaN: 7, 7.0 and "7" are the same, unless points count."""
+def text_marker(column: pd.Series) -> str:
+    """Return how a column of texts writes missing values: as empty texts only where it has no other ones."""
+    if not column.isna().any():
+        return EMPTY if holds_empty(column) else "unknown"
+    return missing_marker(column.to_numpy()) if column.dtype == object else "NaN"
+
+
+def holds_empty(column: pd.Series) -> bool:
+    """Tell whether a column holds an empty text."""
+    if len(column) <= FEW_ROWS:
+        return any(isinstance(value, str) and not value for value in column.tolist())
+    return bool((column == "").any())
+
+
+def mark_empty(column: pd.Series, marker: str) -> pd.Series:
+    """Return texts whose missing values are written as ``marker`` says; mostly the column itself.
+
+    Those are the empty texts, and with EMPTY the others. A column that had no missing values does not say.
+    """
+    if marker == EMPTY:
+        return column.fillna("") if column.isna().any() else column
+    if marker == "unknown" or not holds_empty(column):
+        return column
+    if column.dtype != object:
+        return column.mask(column == "")
+    values = column.to_numpy(copy=True)
+    values[values == ""] = MARKERS[marker]
+    return pd.Series(values, index=column.index, name=column.name, dtype=object)
+
+
+def as_texts(column: pd.Series, *, points: bool = False, empty: bool = True) -> pd.Series:
+    """Return each value as a text, missing ones as NaN: 7, 7.0 and "7" are the same, unless points count.
+
+    empty : whether empty texts stay; else they are missing.
+    """
     codes, values = _factorize(column)
     texts = object_array([*(cell_text(value, points=points) for value in values), np.nan])
+    if not empty:
+        texts[texts == ""] = np.nan
     return pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
 
 

@@ -194,5 +194,5 @@ def feature_table(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     if absent:
         raise ValueError(f"X: has no column {absent[0]!r}, which was there when the encoder was fitted; add it.")
     columns = {name: as_numbers(table[name]) for name in schema.numbers}
-    columns |= {name: as_texts(table[name]) for name in schema.texts}
+    columns |= {name: as_texts(table[name], empty=False) for name in schema.texts}
     return pd.DataFrame(columns, index=table.index)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from optfair.inputs.cells import is_number, value_type
+from optfair.inputs.cells import holds_empty, is_number, value_type
 from optfair.inputs.containers import layout_of, take_rows, width_of
 from optfair.inputs.frames import polars_frame
 from optfair.inputs.schema import MIN_LEVEL_COUNT
@@ -83,7 +83,9 @@ def _describe(column: pd.Series, name: str | None) -> Feature:
     values = column.dropna()
     kind = _kind(values)
     if kind == TEXT:
-        counts = values.astype(str).value_counts()
+        texts = values.astype(str)
+        has_gaps |= holds_empty(texts)
+        counts = texts[texts != ""].value_counts()
         levels = counts[counts >= MIN_LEVEL_COUNT].index.tolist()[:MAX_LEVELS]
         return Feature(name, kind, tuple(map(str, levels)), has_gaps=has_gaps)
     if kind not in (INTEGER, NUMBER) or len(values) < MIN_ROWS:

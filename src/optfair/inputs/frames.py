@@ -61,7 +61,8 @@ def read_records(X: Any, names: Sequence[str], optional: Sequence[str] = ()) -> 
     records = [X] if is_record(X) else list(X)
     keys = record_keys(records)
     if not set(keys) & set(names):
-        raise ValueError(f"X: a record has the keys {_few(keys)}, and none that the model reads: {_few(names)}.")
+        held = f"has the keys {_few(keys)}, and none" if keys else "is empty, and has none of those"
+        raise ValueError(f"X: a record {held} that the model reads: {_few(names)}.")
     absent = {name.casefold(): name for name in names if name not in keys and name not in optional}
     for key in keys if absent else ():
         similar = [] if key in names else difflib.get_close_matches(str(key).casefold(), absent, n=1, cutoff=0.85)

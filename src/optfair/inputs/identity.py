@@ -42,7 +42,7 @@ def row_bytes(X: Any) -> Iterator[bytes]:
     """Yield b(x), the concatenated cells of each row in the order of the columns: who a person is, by content.
 
     number (integer, boolean, float, decimal)  little-endian float64; −0.0 and |v| < 2.2e−308 are 0.0
-    missing (NaN, None, NaT, NA)               the one NaN, in columns of any type
+    missing (NaN, None, NaT, NA, "")           the one NaN, in columns of any type
     text                                       b"s" + length + UTF-8
     bytes                                      b"b" + length + bytes
     date or time stamp                         b"d" + length + nanoseconds since 1970 in decimals (with a time zone:
@@ -255,7 +255,7 @@ class _Cells(dict[Any, bytes]):
 def _cell(value: Any) -> bytes:
     """Return the bytes of one value of any type."""
     if isinstance(value, str):
-        return _tagged(b"s", value.encode("utf-8", "surrogatepass"))
+        return _tagged(b"s", value.encode("utf-8", "surrogatepass")) if value else NAN
     if value is None or value is pd.NaT or value is pd.NA:
         return NAN
     if isinstance(value, (bytes, bytearray)):
@@ -308,17 +308,20 @@ def posterior_bytes(rows: np.ndarray) -> Iterator[bytes]:
 
 
 def key_bytes(key: Any) -> bytes:
-    """Identify a person by the type and value of a key; 1, 1.0, numpy's 1 and True are one person, "1" is another."""
+    """Identify a person by a key. A whole number is its digits: 17, 17.0 and "17" are one person, "017" is another.
+
+    Tables, JSON and databases disagree on whether an id is a number or a text, and the person must not change by it.
+    """
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, bytes):
         return b"b" + key
-    if isinstance(key, tuple):
+    if isinstance(key, (tuple, list)):
         parts = [key_bytes(part) for part in key]
         return b"t" + b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     if isinstance(key, (bool, int)) or (isinstance(key, float) and key.is_integer()):
-        return b"i" + str(int(key)).encode()
-    if isinstance(key, float):
+        key = int(key)
+    elif isinstance(key, float):
         return b"f" + np.float64(key).astype("<f8").tobytes()
     return b"s" + str(key).encode("utf-8", "surrogatepass")
 

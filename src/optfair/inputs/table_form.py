@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optfair.inputs.cells import as_numbers, as_texts, is_number, mark_missing, missing_marker, value_type
+from optfair.inputs.cells import (
+    EMPTY,
+    as_numbers,
+    as_texts,
+    is_number,
+    mark_empty,
+    mark_missing,
+    missing_marker,
+    text_marker,
+    value_type,
+)
 from optfair.inputs.containers import as_table, is_polars_number, layout_of
 from optfair.inputs.frames import (
     as_known_table,
@@ -28,6 +38,7 @@ from optfair.inputs.labels import object_array
 
 NUMBER, TEXT, CATEGORY, OTHER = "number", "text", "category", "other"
 FRAMES = ("pandas", "polars")
+POLARS_TEXTS = ("String", "Utf8")
 MAX_CATEGORIES = 100  # that are remembered, and written to files: a column of names tells who was fitted on
 _OBJECT_KINDS = {
     "string": TEXT,
@@ -138,19 +149,43 @@ class TableForm:
 
 
 def read_training_table(X: Any) -> Any:
-    """Return a table to fit on, in which a column of objects writes missing values in one way; mostly X itself."""
+    """Return a table to fit on, in which every column writes missing values in one way; mostly X itself."""
     X = as_table(as_known_table(X))
     layout = layout_of(X)
     if layout in ("array", "rows"):
         return _mark_array(X, layout, _array_marker(X, layout))
+    if layout == "polars":
+        return _mark_polars(X)
     if layout != "pandas":
         return X
-    for k in np.flatnonzero([_is_object(dtype) for dtype in X.dtypes]):
-        values = X.iloc[:, k].to_numpy()
+    for k, dtype in enumerate(X.dtypes.tolist()):
+        column = X.iloc[:, k]
+        marked = _mark_training_column(column, dtype)
+        if marked is not column:
+            X = X.copy(deep=False)
+            X.isetitem(k, marked)
+    return X
+
+
+def _mark_training_column(column: pd.Series, dtype: Any) -> pd.Series:
+    """Return a column that writes missing values in one way: of empty texts and other ones, as the others."""
+    if _is_object(dtype):
+        values = column.to_numpy()
         marked = mark_missing(values, missing_marker(values))
         if marked is not values:
-            X = X.copy(deep=False)
-            X.isetitem(k, pd.Series(marked, index=X.index, dtype=object))
+            column = pd.Series(marked, index=column.index, name=column.name, dtype=object)
+        is_text = _OBJECT_KINDS.get(value_type(column)) == TEXT
+    else:
+        is_text = _is_string(dtype)
+    return mark_empty(column, text_marker(column)) if is_text else column
+
+
+def _mark_polars(X: Any) -> Any:
+    """Return a frame of polars in which a column of texts with nulls has no empty texts."""
+    for name in X.columns:
+        column = X[name]
+        if str(column.dtype) in POLARS_TEXTS and column.null_count() and (column == "").any():
+            X = X.with_columns(column.replace("", None))
     return X
 
 
@@ -183,10 +218,11 @@ def _pandas_form(column: pd.Series) -> ColumnForm:
         return ColumnForm(CATEGORY, "category", categories=categories)
     if _is_object(dtype):
         kind = _OBJECT_KINDS.get(value_type(column), OTHER)
-        has_points = kind == TEXT and _has_points(column)
-        return ColumnForm(kind, "object", missing_marker(column.to_numpy()), has_points=has_points)
-    if pd.api.types.is_string_dtype(dtype):
-        return ColumnForm(TEXT, str(dtype), has_points=_has_points(column))
+        if kind == TEXT:
+            return ColumnForm(kind, "object", text_marker(column), has_points=_has_points(column))
+        return ColumnForm(kind, "object", missing_marker(column.to_numpy()))
+    if _is_string(dtype):
+        return ColumnForm(TEXT, str(dtype), text_marker(column), has_points=_has_points(column))
     return ColumnForm(NUMBER if is_number(column) else OTHER, str(dtype))
 
 
@@ -194,18 +230,29 @@ def _polars_form(column: Any) -> ColumnForm:
     dtype = str(column.dtype)
     if is_polars_number(column.dtype) or dtype == "Boolean":
         return ColumnForm(NUMBER, "bool" if dtype == "Boolean" else "float64")
-    is_text = dtype.startswith(("String", "Utf8", "Categorical", "Enum"))
-    return ColumnForm(TEXT if is_text else OTHER, "object", "None", has_points=is_text and _has_points(column))
+    is_text = dtype.startswith((*POLARS_TEXTS, "Categorical", "Enum"))
+    is_empty = dtype in POLARS_TEXTS and not column.null_count() and (column == "").any()
+    marker = EMPTY if is_empty else "None"
+    return ColumnForm(TEXT if is_text else OTHER, "object", marker, has_points=is_text and _has_points(column))
 
 
 def _has_polars_form(column: Any, form: ColumnForm) -> bool:
     other = _polars_form(column)
-    return other.kind == form.kind and other.has_points <= form.has_points
+    if other.kind != form.kind or other.has_points > form.has_points:
+        return False
+    if str(column.dtype) not in POLARS_TEXTS:
+        return True
+    return not (column.null_count() if form.marker == EMPTY else (column == "").any())
 
 
 # -- new rows ---------------------------------------------------------------------------------------------
 def _conform_column(column: pd.Series, form: ColumnForm) -> pd.Series | None:
     """Return a column in the form that it had, or None if it has it already."""
+    if form.kind == TEXT and (_is_object(column.dtype) or _is_string(column.dtype)):
+        marked = mark_empty(column, form.marker)
+        if marked is not column:
+            conformed = _conform_column(marked, form)
+            return marked if conformed is None else conformed
     dtype = column.dtype
     if form.kind == NUMBER and form.dtype != "object":
         has_form = _is_plain_number(dtype, form) or str(dtype) == form.dtype
@@ -256,6 +303,10 @@ def _are_texts(categories: Iterable[Any]) -> bool:
 
 def _is_object(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def _is_string(dtype: Any) -> bool:
+    return not isinstance(dtype, pd.CategoricalDtype) and not _is_object(dtype) and pd.api.types.is_string_dtype(dtype)
 
 
 def _conform_numbers(column: pd.Series, dtype: str) -> pd.Series:

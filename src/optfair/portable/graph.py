@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,7 +92,9 @@ class GraphBuilder:
     def model(self, metadata: Mapping[str, Any], description: str) -> Any:
         """Return the model, checked. metadata : values that JSON can hold."""
         helper = self._onnx.helper
-        graph = helper.make_graph(self.nodes, "optfair", self.inputs, self.outputs, list(self.constants.values()))
+        read = {name for node in self.nodes for name in _read_by(node)}
+        constants = [tensor for name, tensor in self.constants.items() if name in read]
+        graph = helper.make_graph(self.nodes, "optfair", self.inputs, self.outputs, constants)
         opsets = [helper.make_opsetid(domain, version) for domain, version in {"": self.opset, **self.domains}.items()]
         # The oldest version of the format that has these operators, or a runtime of last year may not read it.
         version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
@@ -120,3 +122,11 @@ class GraphBuilder:
         for attribute in node.attribute:
             for inner in attribute.g.node:
                 self._rename(inner, names)
+
+
+def _read_by(node: Any) -> Iterator[str]:
+    """Yield the tensors that a node, or a node of a graph inside it, reads."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _read_by(inner)

@@ -59,8 +59,8 @@ def add_choice(graph: GraphBuilder, positions: str, m: int) -> str:
     return graph.cast(graph.add("Equal", positions, graph.constant(np.arange(m))), np.float64)
 
 
-def add_undecided(graph: GraphBuilder, h: str, certain: float) -> str:
-    """Add whether no class has a probability that counts as one, (n,)."""
+def add_drawn(graph: GraphBuilder, h: str, certain: float) -> str:
+    """Add whether no class has a probability that counts as one, so that the answer is drawn, (n,)."""
     likeliest = graph.add("ReduceMax", h, graph.constant(np.array([1])), keepdims=0)
     return graph.add("Not", graph.add("GreaterOrEqual", likeliest, graph.constant(np.float64(certain))))  # not a number
 

@@ -1,14 +1,16 @@
 """Write the JSON file of a rule, with the scorers of one file in Python and JavaScript beside it.
 
-    {"format": "optfair scorer", "version": 1, "about": …, "classes": …, "groups": …, "decision", "hashing",
-     "fingerprint" of the secret key, "aware", "unseen", "models": how many z are mixed, "rule": {weights (p, m),
-     temperatures (p,), share, constant}, "calibration", "posterior", "vectors": {key, slack, cases}}
+    {"sha256": of all that follows, "format": "optfair scorer", "version": 1, "about": …, "classes": …, "groups": …,
+     "decision", "hashing", "fingerprint" of the secret key, "aware", "unseen", "models": how many z are mixed, "rule":
+     {weights (p, m), temperatures (p,), share, constant}, "calibration", "posterior", "vectors": {key, slack, cases}}
 
-The secret key is never in it. A scorer refuses a file whose test vectors do not come out, and `write_scorer` too.
+The secret key is never in it. A scorer refuses a file whose checksum differs, and one whose test vectors do not come
+out; `write_scorer` refuses to write that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 from collections.abc import Mapping
@@ -34,14 +36,21 @@ LARGEST_INTEGER = 2**53  # that JavaScript reads from JSON as it is written
 
 def write_scorer(path: Path, document: Mapping[str, Any]) -> list[Path]:
     """Write the document and the scorers beside it, after the Python one has accepted it; return the paths."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=None, separators=(",", ":"))
-    scorer_module().Scorer(json.loads(text))
-    write_atomically(path, (text + "\n").encode())
+    content = sealed_content(document)
+    scorer_module().Scorer(json.loads(content))
+    write_atomically(path, content)
     paths = [path]
     for name in SCORER_NAMES:
         paths.append(path.with_name(name))
         write_atomically(paths[-1], (SCORERS / name).read_bytes())
     return paths
+
+
+def sealed_content(document: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON that begins with the checksum of what follows."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=None, separators=(",", ":"))
+    rest = f"{text[1:]}\n".encode()
+    return b'{"sha256":"%s",' % hashlib.sha256(rest).hexdigest().encode() + rest
 
 
 @cache

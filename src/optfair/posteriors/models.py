@@ -20,9 +20,11 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from optfair.errors import warn
@@ -100,11 +102,16 @@ def _holds_numbers(column: pd.Series) -> bool:
 
 
 def default_group_estimator(model: Any, X: Any) -> Pipeline:
-    """Return logistic regression on X, after the preprocessing of ``model`` where that is a fitted Pipeline."""
+    """Return logistic regression on X, after the preprocessing of ``model`` where that is a fitted Pipeline.
+
+    Gaps that its last step can read, and logistic regression cannot, are zeros with an indicator.
+    """
     model = getattr(model, "estimator", model) if isinstance(model, FrozenEstimator) else model
     if isinstance(model, Pipeline) and len(model) > 1:
+        gaps = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True, keep_empty_features=True)
+        imputer = [gaps] if hasattr(model[-1], "fit") and get_tags(model[-1]).input_tags.allow_nan else []
         scaler = StandardScaler(with_mean=False)  # whatever comes out of it may be sparse
-        return make_pipeline(FrozenEstimator(model[:-1]), scaler, LogisticRegression(max_iter=1000))
+        return make_pipeline(FrozenEstimator(model[:-1]), *imputer, scaler, LogisticRegression(max_iter=1000))
     return default_estimator(X, "group_estimator")
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from optfair.errors import brief_repr
+from optfair.inputs.frames import as_frame
 from optfair.inputs.identity import first_unstable, key_bytes
 from optfair.utils.checks import check_choice
 from optfair.utils.seeds import as_generator
@@ -120,7 +121,7 @@ def person_draws(
 
 def _is_missing(key: Any) -> bool:
     """Tell whether a key, or a part of it, is None or NaN."""
-    if isinstance(key, tuple):
+    if isinstance(key, (tuple, list)):
         return any(map(_is_missing, key))
     return key is None or key is pd.NA or bool(key != key)
 
@@ -131,6 +132,9 @@ def check_keys(keys: Any, n: int) -> list[Any] | None:
         return None
     if isinstance(keys, (str, bytes, Mapping, Set)) or not isinstance(keys, Iterable) or getattr(keys, "ndim", 1) == 0:
         raise ValueError(f"keys={brief_repr(keys)}: must be a list with one key per row.")
+    if hasattr(keys, "columns"):  # an id of several columns; to go through a frame gives their names
+        table = as_frame(keys)
+        keys = table.iloc[:, 0] if table.shape[1] == 1 else list(table.itertuples(index=False, name=None))
     entries = keys.tolist() if hasattr(keys, "tolist") else list(keys)
     if len(entries) != n:
         raise ValueError(f"keys: {len(entries)} given for {n} rows; give one key per row.")

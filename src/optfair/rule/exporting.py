@@ -13,7 +13,7 @@ import numpy as np
 from optfair.errors import ExportError, brief_repr
 from optfair.inputs.identity import key_bytes
 from optfair.portable.graph import DEFAULT_OPSET, GraphBuilder
-from optfair.portable.rule_graph import RuleTensors, add_first_best, add_rule, add_undecided, label_tensor
+from optfair.portable.rule_graph import RuleTensors, add_drawn, add_first_best, add_rule, label_tensor
 from optfair.portable.runtime import run_graph
 from optfair.portable.scorer_file import FORMAT, SLACK, VERSION, plain_label, write_scorer
 from optfair.rule.decisions import CERTAIN, TIE, check_decision, decide, keyed_hash, uniforms
@@ -42,7 +42,7 @@ def export_rule(rule: FairRule, path: Any, decision: str, hashing: str, opset: i
     graph = GraphBuilder(opset)
     z = graph.add_input("joint", np.float64, ("n", *rule.shape))
     cells = graph.add("Reshape", z, graph.constant(np.array([-1, rule.weights[..., 0].size])))
-    add_answers(graph, add_rule(graph, rule, cells, TIE), rule.classes, decision == "argmax")
+    add_answers(graph, add_rule(graph, rule, cells, TIE), rule.classes, decision)
     facts = graph_facts(rule_facts(rule), rule.key, decision, hashing, cases)
     return [write_graph(target, graph, {"joint": Z}, h, facts)]
 
@@ -116,15 +116,20 @@ def write_graph(
     return path
 
 
-def add_answers(graph: GraphBuilder, tensors: RuleTensors, classes: Sequence[Any], has_label: bool) -> None:
-    """Make what a rule gives the outputs of a graph; the likeliest class only where it is the answer."""
-    m = len(classes)
+def add_answers(
+    graph: GraphBuilder, tensors: RuleTensors, classes: Sequence[Any], decision: str, has_label: bool = True
+) -> None:
+    """Make what a rule gives the outputs of a graph; the likeliest class only where it is the answer.
+
+    has_label : whether every row has one.
+    """
+    m, certain = len(classes), -np.inf if decision == "argmax" else CERTAIN
     graph.add_output("probabilities", tensors.probabilities, np.float64, ("n", m))
     if tensors.scores is not None:
         graph.add_output("scores", tensors.scores, np.float64, ("n", m))
-    graph.add_output("undecided", add_undecided(graph, tensors.probabilities, CERTAIN), bool, ("n",))
-    labels = label_tensor(classes)
-    if has_label and labels is not None:
+    graph.add_output("drawn", add_drawn(graph, tensors.probabilities, certain), bool, ("n",))
+    labels = label_tensor(classes) if decision == "argmax" and has_label else None
+    if labels is not None:
         first = graph.add("Squeeze", add_first_best(graph, tensors.probabilities, TIE), graph.constant(np.array([1])))
         kind = str if labels.dtype == object else labels.dtype
         graph.add_output("label", graph.add("Gather", graph.constant(labels), first), kind, ("n",))
@@ -179,14 +184,10 @@ def test_cases(
 ) -> list[dict[str, Any]]:
     """Return test vectors: what is given, and the probabilities, the draw by `TEST_KEY` and the answer."""
     persons = [PERSONS[k % len(PERSONS)] for k in range(len(h))]
-    content = [b"k" + key_bytes(_as_key(person)) for person in persons]
+    content = [b"k" + key_bytes(person) for person in persons]
     draws = uniforms(TEST_KEY, content, hashing)
     codes = decide(h, decision, lambda rows: (content[row] for row in rows), None, None, TEST_KEY, hashing)
     answers = [plain_label(classes[code], "classes") for code in codes]
     lines = zip(inputs, persons, h.tolist(), draws.tolist(), answers, strict=True)
     names = ("input", "person", "probabilities", "draw", "answer")
     return [dict(zip(names, line, strict=True)) for line in lines]
-
-
-def _as_key(person: Any) -> Any:
-    return tuple(map(_as_key, person)) if isinstance(person, list) else person

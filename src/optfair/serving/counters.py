@@ -31,9 +31,7 @@ class Counters:
             "optfair_request_seconds", "Seconds from a request to its answer.", ["path"], buckets=SECONDS, **options
         )
         self._answers = Counter("optfair_answers", "People answered, by class.", ["answer"], **options)
-        self._undecided = Counter(
-            "optfair_undecided", "People answered for whom no class has probability 0.99.", **options
-        )
+        self._drawn = Counter("optfair_drawn", "People whose answer was drawn.", **options)
         self._by_group = Counter(
             "optfair_group_answers", "People whose group was given, by group and class.", ["group", "answer"], **options
         )
@@ -51,11 +49,11 @@ class Counters:
         self._requests.labels(label, str(status)).inc()
         self._seconds.labels(label).observe(seconds)
 
-    def count_answer(self, name: str, is_undecided: bool, group: str | None) -> None:
+    def count_answer(self, name: str, is_drawn: bool, group: str | None) -> None:
         """Count the answer for a person. group : None where it was not given."""
         self._answers.labels(name).inc()
-        if is_undecided:
-            self._undecided.inc()
+        if is_drawn:
+            self._drawn.inc()
         if group is not None:
             self._by_group.labels(group, name).inc()
 

@@ -75,7 +75,7 @@ class Field:
             raise invalid(person + self.place, text, f"must be a number, or null where it is missing.{hint}")
         if not is_text(text):
             raise invalid(person + self.place, text, "is not valid text (a lone surrogate).")
-        return _code(text) if self.takes == CODES else text
+        return _code(text) if self.takes == CODES else text or None  # an empty text is missing
 
 
 def is_text(text: str) -> bool:

@@ -31,9 +31,20 @@ class NoteTaker:
         if self.unread:
             names = "1 field is" if len(self.unread) == 1 else f"{len(self.unread)} fields are"
             lines.append(f"{names} not read by the model, and left out: {brief_names(list(self.unread))}.")
-        lines += [gap_note(part.title, f"{number} of {people}") for part, number in self._gaps.items()]
+        by_number: dict[int, list[Field]] = {}
+        for part, number in self._gaps.items():
+            by_number.setdefault(number, []).append(part)
+        lines += [_gap_line(parts, f"{number} of {people}") for number, parts in by_number.items()]
         lines += [
             unseen_note(part.title, f"{number} of {people}", (text, place))
             for part, (number, text, place) in self._unseen.items()
         ]
         return lines
+
+
+def _gap_line(parts: list[Field], share: str) -> str:
+    """Return one note on all fields that are missing for as many people."""
+    if len(parts) == 1:
+        return gap_note(parts[0].title, share)
+    names = brief_names([part.position if part.name is None else part.name for part in parts])
+    return f"{len(parts)} fields are missing in {share}; none was when the model was fitted: {names}."

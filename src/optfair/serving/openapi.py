@@ -133,16 +133,16 @@ class OpenApi:
         answer = _object(
             {
                 "answer": {"enum": self.answers.labels},
-                "undecided": {
+                "drawn": {
                     "type": "boolean",
-                    "description": "Whether no class has a probability of 0.99: whoever they are then decides.",
+                    "description": "Whether the answer was drawn, by the key of the person or else by their features.",
                 },
                 "probabilities": {
                     **_object(dict.fromkeys(names, number), names),
                     "description": "Of each class as the answer; near 0 or 1 for most people, and not P(Y | X).",
                 },
             },
-            ["answer", "undecided", "probabilities"],
+            ["answer", "drawn", "probabilities"],
         )
         return _object({"answers": {"type": "array", "items": answer}, "notes": _notes()}, ["answers", "notes"])
 

@@ -7,9 +7,10 @@
 //   scorer.answer("id-17", { features: { age: 31 } });                 // where fair.json holds the models
 //   node optfair_score.mjs fair.json < people.jsonl > answers.jsonl
 //
-// A file whose own test vectors do not come out here is refused.
+// A line of people.jsonl is {"person": "id-17", "features": {"age": 31}}, or with joint, or classes and groups, in place
+// of features. A file that was changed, or whose own test vectors do not come out here, is refused.
 
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -20,7 +21,11 @@ const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 // Return a scorer. key : 32 bytes or hexadecimal digits, by default from keyFile or $OPTFAIR_KEY.
 export function load(path, { key = null, keyFile = null } = {}) {
-  const document = JSON.parse(readFileSync(path, "utf8"));
+  const content = readFileSync(path);
+  const digest = createHash("sha256").update(content.subarray(77)).digest("hex");
+  if (content.subarray(0, 77).toString("latin1") !== `{"sha256":"${digest}",`) {
+    throw new Error(`${path}: is damaged, or was changed; export it again.`);
+  }
   let keys = [key ?? process.env.OPTFAIR_KEY ?? null];
   if (key === null && keyFile !== null) {
     if (process.platform !== "win32" && statSync(keyFile).mode & 0o077) {
@@ -29,13 +34,13 @@ export function load(path, { key = null, keyFile = null } = {}) {
     const lines = readFileSync(keyFile, "ascii").split("\n");
     keys = lines.filter((line) => line.trim()).map((line) => line.trim().split(/\s+/).pop());
   }
-  return new Scorer(document, keys);
+  return new Scorer(JSON.parse(content.toString("utf8")), keys);
 }
 
 // -- who a person is ------------------------------------------------------------------------------------------------
 const bytes = (tag, ...parts) => Buffer.concat([Buffer.from(tag), ...parts]);
 
-// Return what is hashed of a person: the type and value of an id, or of several.
+// Return what is hashed of a person, by an id or several; 17, 17n and "17" are one.
 export function personBytes(person) {
   if (person instanceof Uint8Array) return bytes("b", person);
   if (typeof person === "string") return bytes("s", Buffer.from(person, "utf8"));
@@ -51,7 +56,7 @@ export function personBytes(person) {
     if (Number.isInteger(person) && !Number.isSafeInteger(person)) {
       throw new Error(`person=${person}: JavaScript has lost digits of this number; give it as text or as a BigInt.`);
     }
-    return bytes("i", Buffer.from(BigInt(person).toString()));
+    return bytes("s", Buffer.from(BigInt(person).toString()));
   }
   if (typeof person === "number" && Number.isFinite(person)) {
     const number = Buffer.alloc(8);
@@ -262,9 +267,18 @@ export class Scorer {
     const models = this.document.posterior;
     if (models === null) throw new Error("features: the models are not in this file; give joint, or classes and groups.");
     const [x, m] = [new Array(models.size).fill(0), this.classes.length];
+    if (!Array.isArray(features)) {
+      const names = models.columns.map((column) => column.name);
+      const absent = names.filter((name) => !Object.hasOwn(features, name)).map((name) => name.toLowerCase());
+      const given = Object.keys(features);
+      const strange = given.filter((name) => !names.includes(name) && absent.includes(name.toLowerCase()));
+      if (strange.length || absent.length === names.length) {
+        throw new Error(`features: ${JSON.stringify(strange.length ? strange : given)}: must have the names ${names.slice(0, 20)}.`);
+      }
+    }
     models.columns.forEach((column, k) => {
-      const value = Array.isArray(features) ? features[k] : features[column.name];
-      const missing = value === null || value === undefined || Number.isNaN(value);
+      const value = Array.isArray(features) ? features[k] : Object.hasOwn(features, column.name) ? features[column.name] : null;
+      const missing = value === null || value === undefined || Number.isNaN(value) || (value === "" && "levels" in column);
       let [number, place] = [missing ? column.median : value, column.place];
       if (column.levels) {
         const text = typeof value === "boolean" ? (value ? "True" : "False") : String(value).replace(/^(-?\d+)\.0$/, "$1");

@@ -6,7 +6,8 @@
     scorer.answer("id-17", features={"age": 31})             # where fair.json holds the models
     python optfair_score.py fair.json < people.jsonl > answers.jsonl
 
-A file whose own test vectors do not come out here is refused.
+A line of people.jsonl is {"person": "id-17", "features": {"age": 31}}, or with joint, or classes and groups, in place
+of features. A file that was changed, or whose own test vectors do not come out here, is refused.
 """
 
 import hashlib
@@ -23,19 +24,21 @@ CERTAIN = 1 - 2.0**-30  # such a probability counts as one
 
 def load(path, key=None, key_file=None):
     """Return a scorer. key : 32 bytes or hexadecimal digits, by default from key_file or $OPTFAIR_KEY."""
-    with open(path, encoding="utf-8") as file:
-        document = json.load(file)
+    with open(path, "rb") as file:
+        content = file.read()
+    if content[:77] != b'{"sha256":"%s",' % hashlib.sha256(content[77:]).hexdigest().encode():
+        raise ValueError(f"{path}: is damaged, or was changed; export it again.")
     keys = [os.environ.get("OPTFAIR_KEY") if key is None else key]
     if key is None and key_file is not None:
         if os.name == "posix" and os.stat(key_file).st_mode & 0o077:
             raise ValueError(f"{key_file}: others can read the key; chmod 600.")
         with open(key_file, encoding="ascii") as file:
             keys = [line.split()[-1] for line in file if line.strip()]
-    return Scorer(document, keys)
+    return Scorer(json.loads(content), keys)
 
 
 def person_bytes(person):
-    """Return what is hashed of a person: the type and value of an id, or of several."""
+    """Return what is hashed of a person, by an id or several; 17, 17.0 and "17" are one."""
     if isinstance(person, bytes):
         return b"b" + person
     if isinstance(person, str):
@@ -44,7 +47,7 @@ def person_bytes(person):
         parts = [person_bytes(part) for part in person]
         return b"t" + b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     if isinstance(person, (int, float)) and math.isfinite(person):
-        return b"i%d" % person if person == int(person) else b"f" + struct.pack("<d", person)
+        return b"s%d" % person if person == int(person) else b"f" + struct.pack("<d", person)
     raise ValueError(f"person={person!r}: must be text, a number, bytes, or a list of these.")
 
 
@@ -185,10 +188,15 @@ class Scorer:
         models, A, m = self.document["posterior"], len(self.groups), len(self.classes)
         if models is None:
             raise ValueError("features: the models are not in this file; give joint=, or classes= and groups=.")
-        x = [0.0] * models["size"]
+        names, x = [column["name"] for column in models["columns"]], [0.0] * models["size"]
+        if isinstance(features, dict):
+            absent = {name.lower() for name in names if name not in features}
+            strange = [name for name in features if name not in names and str(name).lower() in absent]
+            if strange or len(absent) == len(names):
+                raise ValueError(f"features: {strange or list(features)}: must have the names {names[:20]}.")
         for k, column in enumerate(models["columns"]):
             value = features.get(column["name"]) if isinstance(features, dict) else features[k]
-            missing = value is None or value != value
+            missing = value is None or value != value or (value == "" and "levels" in column)
             text = re.sub(r"^(-?\d+)\.0$", r"\1", str(value))  # 7, 7.0 and "7" are one text
             number, place = (column["median"] if missing else value), column["place"]
             if "levels" in column:

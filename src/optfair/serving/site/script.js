@@ -18,10 +18,10 @@ function showAnswers(content) {
   const classes = Object.keys(content.answers[0].probabilities);
   answers.tHead.replaceChildren();
   answers.tBodies[0].replaceChildren();
-  addRow(answers.tHead, ["person", "answer", "undecided", ...classes], "th");
+  addRow(answers.tHead, ["person", "answer", "drawn", ...classes], "th");
   content.answers.forEach((answer, k) => {
     const shares = classes.map((name) => answer.probabilities[name].toFixed(4));
-    addRow(answers.tBodies[0], [k, String(answer.answer), answer.undecided ? "yes" : "no", ...shares], "td");
+    addRow(answers.tBodies[0], [k, String(answer.answer), answer.drawn ? "yes" : "no", ...shares], "td");
   });
 }
 
