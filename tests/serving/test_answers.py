@@ -141,13 +141,17 @@ def test_a_saved_model_and_its_key(tmp_path):
         assert service.answers(in_full(asked.features, KEYS)) == asked.expected(KEYS)
 
 
-def test_keys_are_told_apart_by_type():
+def test_keys_are_those_of_predict():
     asked = case("blind")
     undecided = np.flatnonzero(asked.model.predict_proba(asked.X).max(axis=1) < 0.9)
     row, frame = asked.features[undecided[0]], asked.X.iloc[[undecided[0]]]
-    keys = [7, "7", 7.0, 7.5, ["a", 1], ["a", "1"], "ä", 2**70, "", -1]
+    long = 10**400 + 7  # beyond any number of double precision
+    keys = [7, "7", 7.0, 7.5, ["a", 1], ["a", "1"], "ä", 2**70, "", -1, long, -long, ["a", long], [long]]
     with serving(asked.model) as service:
         answers = service.answers([{"features": row, "key": key} for key in keys])
+        digits = service.answers([{"features": row, "key": str(long)}])
+        reasons = service.ask("/explain", {"features": row, "key": long})[1]["people"]
+    assert digits == [entry["answer"] for entry in reasons] == [answers[keys.index(long)]]
     expected = [asked.model.predict(frame, keys=[tuple(key) if isinstance(key, list) else key])[0] for key in keys]
     assert answers == expected and answers[0] == answers[2]
 

@@ -33,8 +33,8 @@ REQUEST_TEXT = (
 )
 KEY_TEXT = (
     "Who the person is: text, a number, or a list of these. It fixes the random part of the answer, so that the same "
-    'person gets the same answer always. The number 7 and the text "7" are different people; `optfair predict --key` '
-    "reads text. Without it, a person is their features."
+    'person gets the same answer always. A whole number is its digits: 7, 7.0 and the text "7" are one person. Without '
+    "it, a person is their features."
 )
 TOLD_TEXT = "The group of the person, which the model is told."
 COUNTED_TEXT = "The group of the person: for the counters of /metrics only. It changes no answer and is not kept."

@@ -71,8 +71,9 @@ class PeopleReader:
 
 
 def _key_part(value: Any, place: str) -> Any:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (isinstance(value, str) or is_number) or (is_number and not math.isfinite(value)):
+    is_number = isinstance(value, float) and math.isfinite(value)
+    is_integer = isinstance(value, int) and not isinstance(value, bool)  # of any size: it is its digits
+    if not (isinstance(value, str) or is_number or is_integer):
         raise invalid(place, value, KEY_RULE)
     if isinstance(value, str) and not is_text(value):
         raise invalid(place, value, "is not valid text (a lone surrogate).")
