@@ -8,8 +8,6 @@ import pytest
 pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair import OptFairPost
-from optfair.serving import rows
-from optfair.serving.settings import MAX_UNREAD
 from tests.serving.helpers import FAST, case, serving, table_case, two_attributes
 
 ROW = {"age": 41.0, "kids": 2, "flag": True, "city": "Rome", "code": "7", "word": "yes"}
@@ -99,29 +97,6 @@ def test_a_number_that_double_precision_holds_is_one(blind):
         assert blind.ask("/predict", row(age=value))[0] == 200
     assert "has more digits" in blind.error(row(age=10**400))
     assert "must be finite" in blind.error(b'{"age": 1e999, "kids": 1}')
-
-
-def test_misspelt_features(blind):
-    without = {name: value for name, value in ROW.items() if name != "age"}
-    assert blind.error(without | {"Age": 41}) == (
-        'person.Age: the model does not read it; is it "age"? Rename it, or leave it out.'
-    )
-    message = 'people[1].citty: the model does not read it; is it "city"? Rename it, or leave it out.'
-    lost = {name: value for name, value in ROW.items() if name != "city"} | {"citty": "Rome"}
-    assert blind.error({"people": [ROW, lost]}) == message
-    assert blind.ask("/predict", ROW | {"Age": 41})[0] == 200  # age is there too
-
-
-def test_how_much_is_compared_with_the_names_of_features(blind, monkeypatch):
-    strangers = {f"{'z' * 20}{k}": k for k in range(MAX_UNREAD + 1)}
-    message = f"is one of more than {MAX_UNREAD} different fields that the model does not read."
-    assert blind.error(ROW | strangers) == f"person.{'z' * 20}{MAX_UNREAD}: {message}"
-    people = {"people": [ROW | dict(list(strangers.items())[:60]), ROW | dict(list(strangers.items())[50:])]}
-    assert message in blind.error(people)
-    asked = []
-    monkeypatch.setattr(rows.difflib, "get_close_matches", lambda name, *_, **__: asked.append(name) or [])
-    blind.answers([{"features": ROW | {"same": 1}}] * 3)
-    assert asked == ["same"]
 
 
 @pytest.mark.parametrize(

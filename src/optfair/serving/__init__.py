@@ -4,6 +4,7 @@ settings       numbers that bound a service, each with its reason
 refusals       a status and one line, for requests that are not answered
 documents      bytes to JSON, strictly
 envelopes      JSON to people: features, key, group
+spelling       names that are features, misspelt
 fields, rows   features to the columns of the model;   groups : the group of a person;   people : all of it
 notes          what is said beside the answers
 answering      people to answers and reasons, in few calls of the model

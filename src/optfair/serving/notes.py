@@ -5,13 +5,15 @@ from __future__ import annotations
 from optfair.errors import brief_names
 from optfair.estimators.text_levels import gap_note, unseen_note
 from optfair.serving.fields import Field
+from optfair.serving.spelling import NameComparisons
 
 
 class NoteTaker:
-    """Counts what is worth a note. unread : fields that the model does not read, and features that look like them."""
+    """Counts what is worth a note. unread : fields that the model does not read. comparisons : of their names."""
 
     def __init__(self) -> None:
-        self.unread: dict[str, list[str]] = {}
+        self.unread: dict[str, None] = {}  # in the order in which they came
+        self.comparisons = NameComparisons()
         self._gaps: dict[Field, int] = {}
         self._unseen: dict[Field, tuple[int, str, str]] = {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +18,12 @@ from optfair.serving.fields import NUMBERS, VALUES, model_fields
 from optfair.serving.notes import NoteTaker
 from optfair.serving.refusals import INVALID, Refusal, invalid, json_text, member
 from optfair.serving.settings import MAX_UNREAD
+from optfair.serving.spelling import CostlyComparisonError, NameIndex
 
-SIMILAR = 0.85  # as `predict` compares the keys of a record with the names that it has not
+COSTLY = (
+    "the model does not read it, and there are too many such fields to look for misspelt names; leave them out, or "
+    "give absent features as null."
+)
 
 
 class RowReader:
@@ -40,7 +43,9 @@ class RowReader:
         self._is_blind = model.awareness == "blind"
         self.read_fields = [part for part in self.fields if not (self._is_blind and part in self.group_fields)]
         self.names = {part.name: part for part in self.fields if part.name is not None}
-        self._optional = {part.name for part in self.group_fields if self._is_blind}
+        optional = {part.name for part in self.group_fields if self._is_blind}
+        self._expected = [name for name in self.names if name not in optional]
+        self._index = NameIndex(self._expected)
 
     @property
     def joins(self) -> bool:
@@ -84,6 +89,7 @@ class RowReader:
 
     def _check_unread(self, features: dict[str, Any], place: str, notes: NoteTaker) -> None:
         """Note what the model does not read; what looks like the name of an absent feature is a mistake."""
+        is_whole = all(name in features for name in self._expected)
         for name in features:
             if name in self.names:
                 continue
@@ -91,17 +97,16 @@ class RowReader:
                 if len(notes.unread) == MAX_UNREAD:
                     rule = f"is one of more than {MAX_UNREAD} different fields that the model does not read."
                     raise Refusal(INVALID, f"{place}{member(name)}: {rule}")
-                notes.unread[name] = self._similar(name)
-            meant = next((other for other in notes.unread[name] if other not in features), None)
-            if meant is not None:
-                rule = f"the model does not read it; is it {json_text(meant)}? Rename it, or leave it out."
+                notes.unread[name] = None
+            if is_whole:
+                continue  # nothing that it could be meant for is absent
+            try:
+                similar = notes.comparisons.likest(name, self._index, features)
+            except CostlyComparisonError:
+                raise Refusal(INVALID, f"{place}{member(name)}: {COSTLY}") from None
+            if similar is not None:
+                rule = f"the model does not read it; is it {json_text(similar)}? Rename it, or leave it out."
                 raise Refusal(INVALID, f"{place}{member(name)}: {rule}")
-
-    def _similar(self, name: str) -> list[str]:
-        """Return the names of features that a name looks like, the likest first."""
-        names = {other.casefold(): other for other in self.names if other not in self._optional}
-        similar = difflib.get_close_matches(name[:1_000].casefold(), names, n=max(len(names), 1), cutoff=SIMILAR)
-        return [names[other] for other in similar]
 
     def _listed(self, features: Any, place: str) -> list[Any]:
         """Return a value for each field, by position."""

@@ -28,7 +28,9 @@ REQUEST_SECONDS = 60.0  # from the first byte to the last one of the answer: who
 DISCARDED_BODIES = 8  # a body too large is read and thrown away up to so many limits: else its sender sees no answer
 DISCARD_SECONDS = 2.0
 MAX_EXPLAINED = 100  # people of one request: sentences and terms take a millisecond each, an answer a hundredth
-MAX_UNREAD = 100  # different fields of a request that the model does not read: each is compared with its names
+MAX_UNREAD = 100  # different fields of a request that the model does not read
+COMPARED_LENGTH = 100  # letters of a name; a longer one looks like a feature only if it differs in capitals alone
+COMPARED_PAIRS = 500_000  # of letters of such fields and of absent features: 10 ms
 
 # -- all requests ------------------------------------------------------------------------------------------
 MAX_CONNECTIONS = 900  # a process may mostly have 1,024 files open
