@@ -81,3 +81,21 @@ def run_step(write, rows, opset=19):
         features, feeds = FeatureTensors(tensor="X", width=rows.shape[1]), {"X": rows}
     graph.add_output("result", write(graph, features), np.float64, ("n", None))
     return run_graph(graph.model({}, "a step").SerializeToString(), feeds)["result"]
+
+
+def transformed(step, rows, opset=19):
+    """Return what nodes give for a fitted transformer."""
+
+    from optfair.export.steps import StepWriter
+
+    def write(graph, features):
+        return StepWriter(graph).transform([step], features).matrix(graph)
+
+    return run_step(write, rows, opset)
+
+
+def probabilities(model, rows):
+    """Return what nodes give for a fitted classifier."""
+    from optfair.export.steps import StepWriter
+
+    return run_step(lambda graph, features: StepWriter(graph).probabilities(model, features), rows)

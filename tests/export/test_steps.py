@@ -1,16 +1,13 @@
-"""Steps of tables and trees as nodes: what scikit-learn and LightGBM give, at thresholds and for gaps too."""
+"""Steps of tables as nodes: what scikit-learn makes of numbers, texts and gaps."""
 
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer, make_column_transformer
-from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -19,29 +16,14 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
     StandardScaler,
 )
-from sklearn.tree import DecisionTreeClassifier
 
 from optfair import TableEncoder
 from optfair.errors import ExportError
 from optfair.export.steps import StepWriter
-from tests.export.helpers import run_step
+from tests.export.helpers import probabilities, run_step, transformed
 
 pytest.importorskip("onnx", reason="graphs are written by onnx")
 pytest.importorskip("skl2onnx", reason="steps of scikit-learn are converted by skl2onnx")
-
-
-def transformed(step, rows, opset=19):
-    """What nodes give for a fitted transformer."""
-
-    def write(graph, features):
-        return StepWriter(graph).transform([step], features).matrix(graph)
-
-    return run_step(write, rows, opset)
-
-
-def probabilities(model, rows):
-    """What nodes give for a fitted classifier."""
-    return run_step(lambda graph, features: StepWriter(graph).probabilities(model, features), rows)
 
 
 def assert_same(step, rows):
@@ -62,6 +44,14 @@ def make_table(n=200, seed=0, gaps=0.1):
 
 TABLE, NEW = make_table(), make_table(seed=1)
 TEXTS, NUMBERS = ["city", "size"], ["x", "k"]
+
+
+@pytest.mark.parametrize("options", [{}, {"with_mean": False}, {"with_std": False}])
+@pytest.mark.parametrize("names", [["x"], ["x", "k"]])
+def test_scalers(options, names):
+    """Of one column too, where other converters leave double precision."""
+    table, new = TABLE[names].fillna(0.0) * 1e6, NEW[names].fillna(0.0) * 1e6
+    assert_same(StandardScaler(**options).fit(table), new)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
@@ -179,118 +169,13 @@ def test_encoders_of_tables(gaps):
     np.testing.assert_allclose(transformed(passing, NEW), passing.transform(NEW[["k", "x", "city"]]), equal_nan=True)
 
 
-# -- trees -------------------------------------------------------------------------------------------------------
-def tree_data(seed=0, n=400, gaps=0.05):
-    rng = np.random.default_rng(seed)
-    X = np.round(rng.normal(size=(n, 4)), 1) * [1, 1e6, 1e-6, 1]  # many equal values, next to thresholds
-    y = np.digitize(X[:, 0] + X[:, 1] * 1e-6, [-0.5, 0.6])
-    X[rng.random(X.shape) < gaps] = np.nan
-    return X, y
-
-
-def at_thresholds(X, thresholds):
-    """Rows with each threshold, and the next numbers of double and single precision on both sides."""
-    t = np.asarray(thresholds, dtype=np.float64)
-    t = t[np.abs(t) < 1e30]  # not those that part missing values from all others
-    single = t.astype(np.float32)
-    sides = [np.nextafter(single, np.float32(side)).astype(np.float64) for side in (-np.inf, np.inf)]
-    values = np.concatenate([t, np.nextafter(t, -np.inf), np.nextafter(t, np.inf), single, *sides])
-    rows = np.repeat(X[:1], len(values), axis=0)
-    return np.concatenate([np.where(np.arange(X.shape[1]) == k, values[:, None], rows) for k in range(X.shape[1])])
-
-
-@pytest.mark.parametrize("gaps", [0.0, 0.05])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_forests_at_their_thresholds(n_classes, gaps):
-    X, y = tree_data(gaps=gaps)
-    model = RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X, np.minimum(y, n_classes - 1))
-    thresholds = np.concatenate([tree.tree_.threshold[tree.tree_.feature >= 0] for tree in model.estimators_])
-    rows = np.concatenate([at_thresholds(np.nan_to_num(X), thresholds), tree_data(1, gaps=gaps)[0]])
-    np.testing.assert_allclose(probabilities(model, rows), model.predict_proba(rows), atol=1e-15)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("gaps", [0.0, 0.05])
-def test_boosting_at_its_thresholds(n_classes, gaps):
-    X, y = tree_data(gaps=gaps)
-    model = HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(X, np.minimum(y, n_classes - 1))
-    nodes = np.concatenate([tree.nodes for iteration in model._predictors for tree in iteration])
-    rows = np.concatenate([at_thresholds(np.nan_to_num(X), nodes["num_threshold"][nodes["is_leaf"] == 0]), X])
-    np.testing.assert_allclose(probabilities(model, rows), model.predict_proba(rows), atol=1e-14)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("gaps", [0.0, 0.05])
-def test_lightgbm_at_its_thresholds(n_classes, gaps):
-    lightgbm = pytest.importorskip("lightgbm", reason="trees of LightGBM")
-    X, y = tree_data(gaps=gaps)
-    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1).fit(X, np.minimum(y, n_classes - 1))
-    nodes, waiting = [], [tree["tree_structure"] for tree in model.booster_.dump_model()["tree_info"]]
-    while waiting:
-        node = waiting.pop()
-        if "threshold" in node:
-            nodes.append(node["threshold"])
-            waiting += [node["left_child"], node["right_child"]]
-    rows = np.concatenate([at_thresholds(np.nan_to_num(X), nodes), X, np.full((1, 4), np.nan), np.zeros((1, 4))])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = model.predict_proba(rows)
-    np.testing.assert_allclose(probabilities(model, rows), expected, atol=1e-14)
-
-
-@pytest.mark.parametrize("loss", ["log_loss", "exponential"])
-def test_gradient_boosting(loss):
-    X, y = tree_data(gaps=0.0)
-    y = y if loss == "log_loss" else np.minimum(y, 1)
-    for options in ({}, {"init": "zero"}):
-        model = GradientBoostingClassifier(n_estimators=4, loss=loss, random_state=0, **options).fit(X, y)
-        np.testing.assert_allclose(probabilities(model, X), model.predict_proba(X), atol=1e-14)
-    other = GradientBoostingClassifier(n_estimators=2, init=DecisionTreeClassifier(max_depth=1)).fit(X, y)
-    with pytest.raises(
-        ExportError, match=r"starts from another model \(init=\), which is not exported\. Export the rule by itself"
-    ):
-        probabilities(other, X)
-
-
-@given(st.integers(0, 10_000), st.integers(1, 6))
-def test_trees_of_any_depth(seed, depth):
-    X, y = tree_data(seed, n=60)
-    model = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y)
-    rows = tree_data(seed + 1, n=60)[0]
-    np.testing.assert_allclose(probabilities(model, rows), model.predict_proba(rows), atol=1e-15)
-
-
-def test_a_tree_of_one_leaf():
-    X, y = tree_data()
-    for model in (
-        DecisionTreeClassifier(min_samples_leaf=300).fit(X, y),
-        RandomForestClassifier(3, min_samples_leaf=300).fit(X, y),
-        HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=300).fit(X, y),
-    ):
-        np.testing.assert_allclose(probabilities(model, X), model.predict_proba(X), atol=1e-15)
-
-
-def test_splits_by_categories_are_refused():
-    X, y = tree_data(gaps=0.0)
-    X[:, 0] = np.abs(np.round(X[:, 0]))
-    model = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0]).fit(X, y)
-    with pytest.raises(ExportError, match=r"has categorical features, whose splits are not exported; "):
-        probabilities(model, X)
-    lightgbm = pytest.importorskip("lightgbm", reason="trees of LightGBM")
-    trees = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1, min_data_per_group=1, cat_smooth=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trees.fit(X, y, categorical_feature=[0])
-        with pytest.raises(ExportError, match=r"a tree of LightGBM splits by categories, or takes zeros as missing"):
-            probabilities(trees, X)
-        forest = lightgbm.LGBMClassifier(
-            n_estimators=2, verbose=-1, n_jobs=1, boosting_type="rf", bagging_freq=1, bagging_fraction=0.5
-        ).fit(X, y)
-        with pytest.raises(ExportError, match=r"LightGBM with objective .*, or as a forest, is not exported"):
-            probabilities(forest, X)
-
-
-def test_constants():
-    X, y = tree_data()
-    model = DummyClassifier().fit(X, y)
-    np.testing.assert_allclose(probabilities(model, X[:7]), model.predict_proba(X[:7]), atol=1e-15)
+@pytest.mark.parametrize("classes", [["a", "b"], ["a", "b", "c"]])
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("C", [1.0, 1e6])
+def test_logistic_regression(classes, width, C):
+    """In double precision, of one column too; of strong coefficients too."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, width)) * 100
+    labels = np.array(classes)[np.digitize(rows[:, 0], np.linspace(-50, 50, len(classes) - 1))]
+    model = LogisticRegression(C=C, max_iter=200).fit(rows, labels)
+    np.testing.assert_allclose(probabilities(model, rows * 2), model.predict_proba(rows * 2), atol=1e-12)

@@ -1,6 +1,7 @@
 """Rules exported by themselves: as graphs, as files, with test vectors and what is said of them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,7 +81,30 @@ def test_a_graph_says_what_it_is(tmp_path):
     np.testing.assert_allclose(rule.predict_proba(Z), [case["probabilities"] for case in cases], atol=1e-12)
 
 
-@pytest.mark.parametrize("labels", [["a", "b", "c"], [1, 2, 3], [True, False], [0.5, 1.5, 2.5]])
+NO_LABEL = {"a": "", 1: np.iinfo(np.int64).min, 0.5: np.nan}
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [1, 2, 3], [0.5, 1.5, 2.5]])
+@pytest.mark.parametrize("cold", [True, False])
+def test_a_posterior_that_is_not_a_number_has_no_answer(labels, cold, tmp_path):
+    Z, rule = make_rule(classes=labels)
+    if cold:
+        rule = replace(rule, temperatures=np.zeros_like(rule.temperatures))
+    Z[:, 1, 0] = np.where(np.arange(len(Z)) % 2 == 0, np.nan, Z[:, 1, 0])
+    rule.export(tmp_path / "rule.onnx", "argmax")
+    outputs = run_graph((tmp_path / "rule.onnx").read_bytes(), {"joint": Z})
+    assert np.isnan(outputs["probabilities"]).all(axis=1).tolist() == np.isnan(Z[:, 1, 0]).tolist()
+    assert outputs["label"][1::2].tolist() == rule.predict(Z[1::2], "argmax").tolist()
+    np.testing.assert_array_equal(outputs["label"][::2], [NO_LABEL[labels[0]]] * len(Z[::2]))
+
+
+def test_truth_values_as_classes_have_no_label(tmp_path):
+    Z, rule = make_rule(classes=[True, False])
+    rule.export(tmp_path / "rule.onnx", "argmax")  # a label could not say that there is none
+    assert "label" not in run_graph((tmp_path / "rule.onnx").read_bytes(), {"joint": Z})
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [1, 2, 3], [0.5, 1.5, 2.5]])
 def test_deterministic_rules_have_labels(labels, tmp_path):
     Z, rule = make_rule(classes=labels)
     rule.export(tmp_path / "rule.onnx", "argmax")

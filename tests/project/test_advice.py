@@ -15,6 +15,7 @@ from tests.project.test_layout import MODULES, module_name
 # Arguments of others that messages speak of, by who takes them.
 FOREIGN = {
     "sparse_output": "scikit-learn's OneHotEncoder",
+    "handle_unknown": "scikit-learn's OneHotEncoder",
     "OPTFAIR_DATA": "the environment",
     "CLASS": "optfair audit --scores",
     "NAME": "optfair plan --groups",

@@ -17,13 +17,16 @@ GAPS, STRANGERS = 0.1, 0.05  # shares of missing values, where there were any, a
 BEYOND = 0.25  # of the range, on both sides
 
 
-def example_rows(model: Any, n: int = N_ROWS, seed: int = 0) -> Any:
-    """Return rows such as a classifier was fitted on, (n, d): a data frame where it knows columns by name."""
+def example_rows(model: Any, n: int = N_ROWS, seed: int = 0, *, strangers: bool = True) -> Any:
+    """Return rows such as a classifier was fitted on, (n, d): a data frame where it knows columns by name.
+
+    strangers : whether some texts are such as nobody had.
+    """
     rng = np.random.default_rng(seed)
     features: Sequence[Feature] = model._features
     if not features:
         return rng.standard_normal((n, int(getattr(model, "n_features_in_", 1))))
-    columns = [example_column(feature, n, rng) for feature in features]
+    columns = [example_column(feature, n, rng, strangers=strangers) for feature in features]
     if model._form.names:
         frame = pd.DataFrame(dict(zip(model._form.names, columns, strict=True)))
         return _with_groups(model, _with_scores(model, frame, rng), rng)
@@ -50,7 +53,7 @@ def _with_scores(model: Any, frame: pd.DataFrame, rng: np.random.Generator) -> p
     return frame
 
 
-def example_column(feature: Feature, n: int, rng: np.random.Generator) -> np.ndarray:
+def example_column(feature: Feature, n: int, rng: np.random.Generator, *, strangers: bool = True) -> np.ndarray:
     """Return values of a column, (n,)."""
     values: np.ndarray
     if feature.kind == BOOLEAN:
@@ -62,7 +65,8 @@ def example_column(feature: Feature, n: int, rng: np.random.Generator) -> np.nda
         values = np.round(values) if feature.kind == INTEGER else values
     else:
         levels = np.array([*feature.levels, "text"] if feature.kind == TEXT else ["text"], dtype=object)
-        share = np.append(np.full(len(levels) - 1, (1 - STRANGERS) / max(len(levels) - 1, 1)), STRANGERS)
+        unknown_share = STRANGERS if strangers or len(levels) == 1 else 0.0
+        share = np.append(np.full(len(levels) - 1, (1 - unknown_share) / max(len(levels) - 1, 1)), unknown_share)
         values = rng.choice(levels, n, p=share / share.sum())
     if feature.has_gaps:
         values = values.astype(object)

@@ -111,9 +111,9 @@ class InputNames:
 
     def add(self, name: str, kind: Any, role: str) -> str:
         """Return the name of an input tensor: that of the column, unless it is empty or something else is called so."""
-        others = {*OUTPUTS, "", *(entry["input"] for entry in self.entries)}
+        names = {*OUTPUTS, "", *(entry["input"] for entry in self.entries)}
         tensor = name
-        while tensor in others:
+        while tensor in names:
             tensor += "_in"
         type_name = "string" if kind is str else np.dtype(kind).name
         self.entries.append({"name": name, "input": tensor, "type": type_name, "role": role})

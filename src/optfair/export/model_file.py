@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from optfair.errors import ExportError
 from optfair.export.calibration import add_aware_calibration, add_blind_calibration, add_sum, calibration_content
 from optfair.export.examples import example_groups, example_rows
 from optfair.export.groups import add_group_codes, add_group_indicators, add_own_block, add_placed
-from optfair.export.inputs import InputNames, feature_tensors, graph_feeds, plain_groups
+from optfair.export.inputs import OTHER_WAY, InputNames, feature_tensors, graph_feeds, plain_groups
 from optfair.export.linear import linear_posterior
 from optfair.export.posterior import add_mixture, add_posterior
 from optfair.export.steps import StepWriter
@@ -24,6 +25,7 @@ from optfair.portable.scorer_file import SLACK, plain_label, write_scorer
 from optfair.posteriors.models import place_in_groups
 from optfair.rule.decisions import TIE
 from optfair.rule.exporting import (
+    N_CASES,
     add_answers,
     check_path,
     graph_facts,
@@ -37,6 +39,7 @@ from optfair.rule.exporting import (
 from optfair.utils.checks import check_choice
 
 INPUTS = ("features", "posterior")
+N_ALONE = 500  # rows that are tried one by one where a model refuses values that nobody had
 
 
 def export_model(
@@ -60,13 +63,11 @@ def export_model(
         feeds, h = _posterior_graph(graph, model, names)
     else:
         tensors = _feature_graph(graph, model, names)
-        _finish(graph, tensors, model)
-        X = example_rows(model)
-        groups = example_groups(model, len(X))
-        rows = telling_rows(model.predict_proba(X, **_told(groups)))
-        X, groups = take_rows(X, rows), None if groups is None else take_rows(groups, rows)
-        feeds, h = graph_feeds(names, X, groups), model.predict_proba(X, **_told(groups))
-    cases = test_cases(_feed_cases(feeds, len(h)), h, model.classes_, model.decision, model.hashing)
+        add_answers(graph, tensors, model.classes_.tolist(), model.decision)
+        X, groups, h = _answered_examples(model)
+        feeds = graph_feeds(names, X, groups)
+    rows = telling_rows(h)
+    cases = test_cases(_feed_cases(feeds, rows), h[rows], model.classes_, model.decision, model.hashing)
     facts = graph_facts(_facts(model), model._key(), model.decision, model.hashing, cases)
     return [write_graph(target, graph, feeds, h, {**facts, "inputs": names.entries}, max_difference)]
 
@@ -110,21 +111,14 @@ def _posterior_graph(graph: GraphBuilder, model: Any, names: InputNames) -> tupl
     Z = graph.add_input("joint", np.float64, ("n", *shape))
     names.entries.append({"name": "joint", "input": "joint", "type": "float64", "role": "posterior"})
     raw, group = _posterior_examples(model)
-    rows = telling_rows(_rule_answers(model, [raw], group))
-    raw, group, codes = raw[rows], None if group is None else group[rows], None
-    feeds = {"joint": raw}
+    feeds, codes = {"joint": raw}, None
     if group is not None:
         codes = graph.add_input("group_code", np.int64, ("n", 1))
         names.entries.append({"name": "group", "input": "group_code", "type": "int64", "role": "group"})
         feeds["group_code"] = group[:, None].astype(np.int64)
-    _finish(graph, _add_rule(graph, model, Z, model.posterior_model_, codes), model)
+    tensors = _add_rule(graph, model, Z, model.posterior_model_, codes)
+    add_answers(graph, tensors, model.classes_.tolist(), model.decision)
     return feeds, _rule_answers(model, [raw], group)
-
-
-def _finish(graph: GraphBuilder, tensors: RuleTensors, model: Any) -> None:
-    # Of a group that is not known there is no likeliest class.
-    has_label = model.awareness == "blind" or model.unseen == "blind"  # else some groups get no number
-    add_answers(graph, tensors, model.classes_.tolist(), model.decision, has_label)
 
 
 def _check_single(model: Any) -> None:
@@ -140,9 +134,9 @@ def _check_single(model: Any) -> None:
         )
 
 
-def _feed_cases(feeds: dict[str, np.ndarray], n: int) -> list[dict[str, Any]]:
+def _feed_cases(feeds: dict[str, np.ndarray], rows: np.ndarray) -> list[dict[str, Any]]:
     """Return inputs row by row, as JSON has them."""
-    return [{name: plain_value(values[k]) for name, values in feeds.items()} for k in range(n)]
+    return [{name: plain_value(values[k]) for name, values in feeds.items()} for k in rows.tolist()]
 
 
 def plain_value(value: Any) -> Any:
@@ -212,9 +206,7 @@ def _rule_answers(model: Any, raws: list[np.ndarray], group: np.ndarray | None) 
 
 def _with_features(model: Any, inputs: list[dict[str, Any]], h: np.ndarray) -> tuple[list[dict[str, Any]], np.ndarray]:
     """Return every other test vector, and rows of features in place of the others."""
-    X = example_rows(model)
-    groups = example_groups(model, len(X))
-    answers = model.predict_proba(X, **_told(groups))
+    X, groups, answers = _answered_examples(model)
     rows = telling_rows(answers)[::2]
     frame = X.to_dict("records") if isinstance(X, pd.DataFrame) else np.asarray(X).tolist()
     features: list[dict[str, Any]] = []
@@ -222,6 +214,28 @@ def _with_features(model: Any, inputs: list[dict[str, Any]], h: np.ndarray) -> t
     for row in rows.tolist():
         features.append({"features": plain_value(frame[row]), **_named(model, codes, row)})
     return [*inputs[::2], *features], np.concatenate([h[::2], answers[rows]])
+
+
+def _answered_examples(model: Any) -> tuple[Any, Any, np.ndarray]:
+    """Return rows of nobody, their groups, and h; without values that nobody had where a step refuses those."""
+    for strangers in (True, False):
+        X = example_rows(model, strangers=strangers)
+        groups = example_groups(model, len(X))
+        with contextlib.suppress(ValueError):
+            return X, groups, model.predict_proba(X, **_told(groups))
+    places, answers = [], []
+    for row in range(N_ALONE):
+        part = take_rows(X, np.array([row])), None if groups is None else take_rows(groups, np.array([row]))
+        with contextlib.suppress(ValueError):
+            answers.append(model.predict_proba(part[0], **_told(part[1])))
+            places.append(row)
+    if len(places) < N_CASES:
+        raise ExportError(
+            "estimator: refuses nearly all rows that are made up to test the export with; let its encoders take "
+            f"unknown values (handle_unknown='ignore'), and fit again. {OTHER_WAY}."
+        )
+    rows = np.array(places)
+    return take_rows(X, rows), None if groups is None else take_rows(groups, rows), np.concatenate(answers)
 
 
 def _group_codes(model: Any, X: Any, groups: Any) -> np.ndarray:

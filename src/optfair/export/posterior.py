@@ -12,7 +12,6 @@ from optfair.export.inputs import OTHER_WAY, FeatureTensors
 from optfair.export.steps import StepWriter
 from optfair.inprocessing.mixture import Mixture, ModelScores
 from optfair.portable.graph import GraphBuilder
-from optfair.portable.rule_graph import add_choice
 from optfair.posteriors.models import ClassModel, FactoredModel, GivenGroupModel, GroupModels, JointModel
 from optfair.posteriors.preprocessing import fitted_steps
 
@@ -73,10 +72,8 @@ def add_mixture(
     for model, weight in zip(mixture.members, mixture.weights.tolist(), strict=True):
         if weight == 0.0:
             continue
-        P = writer.probabilities(model, features)
-        best = graph.add("ArgMax", P, axis=1, keepdims=1)
-        codes = graph.add("Gather", graph.constant(np.asarray(model.classes_, dtype=np.int64)), best, axis=0)
-        vote = graph.add("Mul", add_choice(graph, codes, mixture.n_classes), graph.constant(np.float64(weight)))
+        votes = writer.votes(model, features, mixture.n_classes)
+        vote = graph.add("Mul", votes, graph.constant(np.float64(weight)))
         total = vote if total is None else graph.add("Add", total, vote)
     assert total is not None
     is_all = graph.add("Greater", total, graph.constant(np.float64(certain)))

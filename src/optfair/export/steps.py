@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -20,22 +21,27 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.pipeline import FeatureUnion
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from optfair.errors import ExportError, brief_text, need_extra
 from optfair.export.inputs import OTHER_WAY, FeatureTensors
 from optfair.export.networks import add_network
-from optfair.export.tables import add_columns, add_imputer, add_one_hot, add_ordinal, add_union
+from optfair.export.tables import add_columns, add_imputer, add_one_hot, add_ordinal, add_scaler, add_union
 from optfair.export.trees import add_forest, add_gradient_boosting, add_hist_gradient_boosting, add_lightgbm
 from optfair.inputs.encoder import TableEncoder
 from optfair.inputs.score_columns import ScoreColumns
 from optfair.portable.graph import ML, ML_OPSET, GraphBuilder
+from optfair.portable.rule_graph import add_choice, add_where_number
 from optfair.portable.runtime import open_graph
+from optfair.posteriors.logistic_stack import is_plain
 from optfair.posteriors.preprocessing import fitted_steps
 
 Classifier = Callable[[GraphBuilder, Any, FeatureTensors], str]
+NEIGHBOURS = (KNeighborsClassifier, RadiusNeighborsClassifier)
 LOCALE = "C.UTF-8"  # in which texts become lower-case; that of skl2onnx, en_US, is absent from most containers
 
 
@@ -45,6 +51,15 @@ def add_constant(graph: GraphBuilder, model: DummyClassifier, features: FeatureT
     shares = np.atleast_1d(np.asarray(model.class_prior_, dtype=np.float64))
     shape = graph.add("Concat", rows, graph.constant(np.array([1])), axis=0)
     return graph.add("Tile", graph.constant(shares[None]), shape)
+
+
+def add_linear_scores(graph: GraphBuilder, model: Any, features: FeatureTensors) -> str:
+    """Return the scores whose best is what a linear classifier predicts, (n, k); of two classes, 0 and its own."""
+    n_zeros = len(model.classes_) - len(model.coef_)
+    slopes = np.vstack([np.zeros((n_zeros, model.coef_.shape[1])), model.coef_])
+    intercepts = np.append(np.zeros(n_zeros), model.intercept_)
+    product = graph.add("MatMul", features.matrix(graph), graph.constant(slopes.T))
+    return graph.add("Add", product, graph.constant(intercepts))
 
 
 def add_score_columns(graph: GraphBuilder, model: ScoreColumns, features: FeatureTensors) -> str:
@@ -64,7 +79,12 @@ CLASSIFIERS: dict[type, Classifier] = {
     GradientBoostingClassifier: add_gradient_boosting,
     HistGradientBoostingClassifier: add_hist_gradient_boosting,
 }
-TRANSFORMERS = {SimpleImputer: add_imputer, OneHotEncoder: add_one_hot, OrdinalEncoder: add_ordinal}
+TRANSFORMERS = {
+    SimpleImputer: add_imputer,
+    OneHotEncoder: add_one_hot,
+    OrdinalEncoder: add_ordinal,
+    StandardScaler: add_scaler,
+}
 DIVIDERS = {ColumnTransformer: add_columns, FeatureUnion: add_union}
 # Of packages that may be absent, by name.
 NAMED_CLASSIFIERS: dict[str, Classifier] = {
@@ -91,19 +111,46 @@ class StepWriter:
 
     def probabilities(self, model: Any, features: FeatureTensors) -> str:
         """Return the probabilities of a fitted classifier, (n, k), each row divided by its sum."""
+        P = self._classify(model, features)[-1]
+        total = self.graph.add("ReduceSum", P, self.graph.constant(np.array([1])), keepdims=1)
+        return self.graph.add("Div", P, total)
+
+    def votes(self, model: Any, features: FeatureTensors, m: int) -> str:
+        """Return which of m classes a fitted classifier of codes predicts, (n, m): ones, else zeros."""
+        *steps, final = fitted_steps(model)
+        if getattr(type(final), "predict", None) is LogisticRegression.predict:  # of all linear classifiers
+            scores = add_linear_scores(self.graph, final, self.transform(steps, features))
+            labels = []  # the likeliest class need not be the best score, where probabilities are cut at one
+        else:
+            *labels, scores = self._classify(model, features)
+        if labels:
+            codes = self.graph.add("Reshape", labels[0], self.graph.constant(np.array([-1, 1])))
+        else:
+            best = self.graph.add("ArgMax", scores, axis=1, keepdims=1)
+            codes = self.graph.add("Gather", self.graph.constant(np.asarray(model.classes_, np.int64)), best, axis=0)
+        return add_where_number(self.graph, scores, add_choice(self.graph, codes, m))
+
+    def _classify(self, model: Any, features: FeatureTensors) -> list[str]:
+        """Return what a fitted classifier predicts, (n,), if its converter tells, and its probabilities, (n, k)."""
         *steps, final = fitted_steps(model)
         features = self.transform(steps, features)
         kind = f"{type(final).__module__}.{type(final).__qualname__}"
         write = CLASSIFIERS.get(type(final)) or NAMED_CLASSIFIERS.get(kind)
         if write is not None:
-            P = write(self.graph, final, features)
-        else:
-            if not hasattr(final, "predict_proba"):
-                text = f"{type(final).__name__} has no predict_proba" if hasattr(final, "fit") else "is a function"
-                raise ExportError(f"estimator: {text}, which cannot be converted. {OTHER_WAY}.")
-            P = self._convert(final, features)[-1]
-        total = self.graph.add("ReduceSum", P, self.graph.constant(np.array([1])), keepdims=1)
-        return self.graph.add("Div", P, total)
+            return [write(self.graph, final, features)]
+        if hasattr(final, "coef_") and is_plain(final, final.coef_.shape[1]):
+            return [self.graph.add("Softmax", add_linear_scores(self.graph, final, features), axis=1)]
+        reason = None
+        if not hasattr(final, "predict_proba"):
+            reason = f"{type(final).__name__} has no predict_proba" if hasattr(final, "fit") else "is a function"
+        for part in (final, *final.get_params().values()) if hasattr(final, "get_params") else ():
+            if isinstance(part, NEIGHBOURS):
+                reason = f"{type(part).__name__} puts neighbours at the same distance in an order of its own"
+            elif isinstance(part, CalibratedClassifierCV) and part.method == "isotonic":
+                reason = "CalibratedClassifierCV(method='isotonic') interpolates, and its converter rounds"
+        if reason is not None:
+            raise ExportError(f"estimator: {reason}, which cannot be converted. {OTHER_WAY}.")
+        return self._convert(final, features)
 
     def _transform(self, step: Any, features: FeatureTensors) -> FeatureTensors:
         kind = type(step)
@@ -117,7 +164,8 @@ class StepWriter:
             return features
         if not hasattr(step, "transform"):
             raise ExportError(f"{kind.__name__}: has no transform, and is no last step. {OTHER_WAY}.")
-        return FeatureTensors(tensor=self.graph.cast(self._convert(step, features)[0], np.float64))
+        outputs = self._convert(step, features)
+        return FeatureTensors(tensor=self.graph.cast(outputs[-1], np.float64))  # before it, what clusters predict
 
     def _transform_parts(self, parts: list[Any], features: FeatureTensors) -> FeatureTensors:
         return self.transform([step for part in parts for step in fitted_steps(part)], features)

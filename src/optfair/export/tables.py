@@ -76,6 +76,19 @@ def add_imputer(graph: GraphBuilder, step: Any, features: FeatureTensors) -> Fea
     return FeatureTensors(tuple(filled))
 
 
+def add_scaler(graph: GraphBuilder, step: Any, features: FeatureTensors) -> FeatureTensors:
+    """Return columns less their mean, divided by their scale."""
+    tensor = features.matrix(graph)
+    if step.with_mean:
+        tensor = graph.add("Sub", tensor, graph.constant(step.mean_.astype(np.float64)))
+    if step.scale_ is not None and step.scale_.size == 1:
+        # onnxruntime makes a division by one constant, before a product, part of that: in single precision.
+        tensor = graph.add("MatMul", tensor, graph.constant(1 / step.scale_[None].astype(np.float64)))
+    elif step.scale_ is not None:
+        tensor = graph.add("Div", tensor, graph.constant(step.scale_.astype(np.float64)))
+    return FeatureTensors(tensor=tensor)
+
+
 def _gaps(graph: GraphBuilder, column: Column) -> str:
     if not column.is_text:
         return graph.add("IsNaN", column.tensor)
@@ -97,9 +110,12 @@ def add_one_hot(graph: GraphBuilder, step: Any, features: FeatureTensors) -> Fea
         strange = size if step.handle_unknown == "error" else -1
         other = n_frequent if rare and step.handle_unknown != "error" and step.handle_unknown != "ignore" else strange
         missing = next((int(place) for label, place in zip(labels, places, strict=True) if is_missing(label)), other)
-        table = [label for label in labels if not is_missing(label)]
+        # What has the place of an unknown one needs no name in the file: rare texts may be names of people.
+        named = [
+            (x, int(place)) for x, place in zip(labels, places, strict=True) if not is_missing(x) and place != other
+        ]
+        table, label_places = [label for label, _ in named], [place for _, place in named]
         code = add_codes(graph, features.column(graph, k), table, len(table), len(table) + 1)
-        label_places = [int(place) for label, place in zip(labels, places, strict=True) if not is_missing(label)]
         place = graph.add("Gather", graph.constant(np.array([*label_places, missing, other])), code, axis=0)
         columns = np.arange(size)
         if step.drop_idx_ is not None and step.drop_idx_[k] is not None:

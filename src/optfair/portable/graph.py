@@ -92,9 +92,9 @@ class GraphBuilder:
     def model(self, metadata: Mapping[str, Any], description: str) -> Any:
         """Return the model, checked. metadata : values that JSON can hold."""
         helper = self._onnx.helper
-        read = {name for node in self.nodes for name in _read_by(node)}
+        nodes, read = self._needed()
         constants = [tensor for name, tensor in self.constants.items() if name in read]
-        graph = helper.make_graph(self.nodes, "optfair", self.inputs, self.outputs, constants)
+        graph = helper.make_graph(nodes, "optfair", self.inputs, self.outputs, constants)
         opsets = [helper.make_opsetid(domain, version) for domain, version in {"": self.opset, **self.domains}.items()]
         # The oldest version of the format that has these operators, or a runtime of last year may not read it.
         version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
@@ -105,6 +105,15 @@ class GraphBuilder:
         helper.set_model_props(model, texts)
         self._onnx.checker.check_model(model, full_check=True)
         return model
+
+    def _needed(self) -> tuple[list[Any], set[str]]:
+        """Return the nodes that an output depends on, and all that they read: converters write others beside them."""
+        read, nodes = {value.name for value in self.outputs}, []
+        for node in reversed(self.nodes):
+            if read.intersection(node.output):
+                read.update(_read_by(node))
+                nodes.append(node)
+        return nodes[::-1], read
 
     # -- names and types -----------------------------------------------------------------------------------
     def _name(self, word: str) -> str:

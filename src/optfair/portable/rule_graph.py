@@ -39,7 +39,7 @@ def add_rule(graph: GraphBuilder, rule: RuleNumbers, z: str, tie: float) -> Rule
         cooled = graph.add("Div", graph.add("Sub", scores, best), graph.add("MatMul", z, graph.constant(tau)))
         h = graph.add("Softmax", cooled, axis=1)
     else:
-        h = add_choice(graph, add_first_best(graph, scores, tie), m)
+        h = add_where_number(graph, scores, add_choice(graph, add_first_best(graph, scores, tie), m))
     if rule.share > 0:
         rest = graph.add("Mul", h, graph.constant(np.float64(1.0 - rule.share)))
         h = graph.add("Add", rest, graph.constant(rule.share * rule.constant))
@@ -52,6 +52,12 @@ def add_first_best(graph: GraphBuilder, scores: str, tie: float) -> str:
     least = graph.add("Sub", best, graph.constant(np.float64(tie)))
     near = graph.cast(graph.add("GreaterOrEqual", scores, least), np.int32)
     return graph.add("ArgMax", near, axis=1, keepdims=1)
+
+
+def add_where_number(graph: GraphBuilder, scores: str, values: str) -> str:
+    """Add values (n, m) of the rows whose scores are numbers; of the others they are not numbers either."""
+    total = graph.add("ReduceSum", scores, graph.constant(np.array([1])), keepdims=1)
+    return graph.add("Where", graph.add("IsNaN", total), graph.constant(np.float64(np.nan)), values)
 
 
 def add_choice(graph: GraphBuilder, positions: str, m: int) -> str:
@@ -71,6 +77,13 @@ def add_mean(graph: GraphBuilder, tensors: list[str]) -> str:
         return tensors[0]
     total = graph.add("Sum", *tensors)
     return graph.add("Div", total, graph.constant(np.float64(len(tensors))))
+
+
+def no_label(labels: np.ndarray) -> Any:
+    """Return what stands for no class among labels of this type; None where every value may be one."""
+    if labels.dtype == object:
+        return np.array("", dtype=object)
+    return {"f": np.float64(np.nan), "i": np.iinfo(np.int64).min}.get(labels.dtype.kind)
 
 
 def label_tensor(labels: Any) -> np.ndarray | None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optfair.errors import ExportError, brief_repr
+from optfair.errors import ExportError, brief_repr, brief_text
 from optfair.inputs.identity import key_bytes
 from optfair.portable.graph import DEFAULT_OPSET, GraphBuilder
-from optfair.portable.rule_graph import RuleTensors, add_drawn, add_first_best, add_rule, label_tensor
+from optfair.portable.rule_graph import RuleTensors, add_drawn, add_first_best, add_rule, label_tensor, no_label
 from optfair.portable.runtime import run_graph
 from optfair.portable.scorer_file import FORMAT, SLACK, VERSION, plain_label, write_scorer
 from optfair.rule.decisions import CERTAIN, TIE, check_decision, decide, keyed_hash, uniforms
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KINDS = (".json", ".onnx")
 N_CASES, N_DRAWN = 20, 2_000  # test vectors, and rows that they are chosen from
+ROUNDING = 1e-4  # a graph whose probabilities differ by more computes something else
+RULE_ALONE = "Export the rule by itself (inputs='posterior', or a .json file)"
 TEST_KEY = bytes(range(32))  # of the draws in test vectors; everybody knows it
 # Ids of test vectors: every type that has bytes of its own, and text that is not ASCII.
 PERSONS = ("id-1", "Zoë Ångström", 17, -3, 2.5, True, ["north", 7], "", "日本", 0, 1234567890123, [["a"], "b", -0.5])
@@ -34,9 +36,9 @@ def export_rule(rule: FairRule, path: Any, decision: str, hashing: str, opset: i
     target = check_path(path, decision)
     check_decision(decision, None, None, hashing)
     Z = posterior_rows(rule.shape)
-    rows = telling_rows(rule.predict_proba(Z))
-    Z, h = Z[rows], rule.predict_proba(Z[rows])
-    cases = test_cases([{"joint": z} for z in Z.tolist()], h, rule.classes, decision, hashing)
+    h = rule.predict_proba(Z)
+    rows = telling_rows(h)
+    cases = test_cases([{"joint": z} for z in Z[rows].tolist()], h[rows], rule.classes, decision, hashing)
     if target.suffix.lower() == ".json":
         return write_scorer(target, scorer_document(rule, decision, hashing, cases))
     graph = GraphBuilder(opset)
@@ -101,38 +103,40 @@ def write_graph(
     facts: Mapping[str, Any],
     max_difference: float = SLACK,
 ) -> Path:
-    """Write a graph, if onnxruntime gives the probabilities h for these inputs; return the path."""
+    """Write a graph, if onnxruntime gives the probabilities h for all these inputs; return the path."""
     model = graph.model(facts, "A fair rule, written by optfair. Probabilities are of the answer, not of the class.")
     content = model.SerializeToString()
-    answers = run_graph(content, feeds)["probabilities"]
+    try:
+        answers = run_graph(content, feeds)["probabilities"]
+    except Exception as error:  # of the runtime: some converters write what fails on rows
+        raise ExportError(f"the exported graph cannot be run ({brief_text(error, 100)}). {RULE_ALONE}.") from error
     difference = float(np.abs(answers - h).max())
     if not difference <= max_difference:
+        ways = f", or accept it by max_difference={2 * difference:.1g}" if difference <= ROUNDING else ""
         raise ExportError(
             f"the exported graph gives other probabilities than the model, by up to {difference:.2g}: the converter of "
-            "some step computes in single precision or in another way. Export the rule by itself (inputs='posterior'), "
-            f"or accept it by max_difference={2 * difference:.1g}."
+            f"some step computes in single precision or in another way. {RULE_ALONE}{ways}."
         )
     write_atomically(path, content)
     return path
 
 
-def add_answers(
-    graph: GraphBuilder, tensors: RuleTensors, classes: Sequence[Any], decision: str, has_label: bool = True
-) -> None:
-    """Make what a rule gives the outputs of a graph; the likeliest class only where it is the answer.
-
-    has_label : whether every row has one.
-    """
+def add_answers(graph: GraphBuilder, tensors: RuleTensors, classes: Sequence[Any], decision: str) -> None:
+    """Make what a rule gives the outputs of a graph; the likeliest class only where it is the answer."""
     m, certain = len(classes), -np.inf if decision == "argmax" else CERTAIN
     graph.add_output("probabilities", tensors.probabilities, np.float64, ("n", m))
     if tensors.scores is not None:
         graph.add_output("scores", tensors.scores, np.float64, ("n", m))
     graph.add_output("drawn", add_drawn(graph, tensors.probabilities, certain), bool, ("n",))
-    labels = label_tensor(classes) if decision == "argmax" and has_label else None
-    if labels is not None:
-        first = graph.add("Squeeze", add_first_best(graph, tensors.probabilities, TIE), graph.constant(np.array([1])))
-        kind = str if labels.dtype == object else labels.dtype
-        graph.add_output("label", graph.add("Gather", graph.constant(labels), first), kind, ("n",))
+    labels = label_tensor(classes) if decision == "argmax" else None
+    if labels is None or (none := no_label(labels)) is None:
+        return
+    best = add_first_best(graph, tensors.probabilities, TIE)
+    label = graph.add("Gather", graph.constant(labels), best, axis=0)
+    total = graph.add("ReduceSum", tensors.probabilities, graph.constant(np.array([1])), keepdims=1)
+    label = graph.add("Where", graph.add("IsNaN", total), graph.constant(none), label)
+    kind = str if labels.dtype == object else labels.dtype
+    graph.add_output("label", graph.add("Squeeze", label, graph.constant(np.array([1]))), kind, ("n",))
 
 
 # -- what is said of a rule --------------------------------------------------------------------------------
