@@ -5,7 +5,8 @@ refusals       a status and one line, for requests that are not answered
 documents      bytes to JSON, strictly
 envelopes      JSON to people: features, key, group
 spelling       names that are features, misspelt
-fields, rows   features to the columns of the model;   groups : the group of a person;   people : all of it
+fields, rows   features to the columns of the model;   singles : columns whose type depends on what is in them
+groups         the group of a person;   people : all of it
 notes          what is said beside the answers
 answering      people to answers and reasons, in few calls of the model
 replies        questions of several clients to replies, each as if it had come alone

@@ -7,7 +7,7 @@ again in halves, so that one person who cannot be answered costs the others a fe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,22 +89,21 @@ class ModelAnswers:
 
     # -- calls -------------------------------------------------------------------------------------------------
     def _by_kind(self, people: Sequence[Person], ask: Call) -> list[Any]:
-        """Ask in one call about people with keys, and in another about those without."""
+        """Ask about people of one kind in one call: with or without keys, and with values of the same types."""
+        places: dict[Hashable, list[int]] = {}
+        for k, person in enumerate(people):
+            places.setdefault((person.key is None, self.reader.rows.kind(person.cells)), []).append(k)
         outcomes: dict[int, Any] = {}
-        for has_key in (False, True):
-            places = [k for k, person in enumerate(people) if (person.key is not None) == has_key]
-            outcomes |= dict(zip(places, self._in_halves([people[k] for k in places], ask), strict=True))
+        for part in places.values():
+            outcomes |= dict(zip(part, self._in_halves([people[k] for k in part], ask), strict=True))
         return [outcomes[k] for k in range(len(people))]
 
     def _in_halves(self, people: Sequence[Person], ask: Call) -> list[Any]:
-        if not people:
-            return []
-        if len(people) == 1 or self.reader.rows.joins:
-            try:
-                return list(ask(people))
-            except Exception as error:  # of whatever kind: the others must not notice
-                if len(people) == 1:
-                    return [error]
+        try:
+            return list(ask(people))
+        except Exception as error:  # of whatever kind: the others must not notice
+            if len(people) == 1:
+                return [error]
         middle = len(people) // 2
         return self._in_halves(people[:middle], ask) + self._in_halves(people[middle:], ask)
 

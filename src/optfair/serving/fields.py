@@ -63,6 +63,8 @@ class Field:
             raise invalid(person + self.place, value, "must be one value.")
         if kind is str:
             return self._read_text(value, person)
+        if self.takes == CODES and kind is bool:
+            return value  # the text "True" to an encoder, as in a record alone
         if self.takes == NUMBERS or self.takes == CODES:
             if kind is int and not _is_double(value):
                 raise invalid(person + self.place, value, "has more digits than a number of double precision.")

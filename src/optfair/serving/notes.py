@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from optfair.errors import brief_names
 from optfair.estimators.text_levels import gap_note, unseen_note
 from optfair.serving.fields import Field
+from optfair.serving.singles import Single
 from optfair.serving.spelling import NameComparisons
 
 
 class NoteTaker:
-    """Counts what is worth a note. unread : fields that the model does not read. comparisons : of their names."""
+    """Counts what is worth a note, and keeps for as long what is computed once for a request.
+
+    unread : fields that the model does not read. comparisons : of their names. singles : by position, type and value.
+    """
 
     def __init__(self) -> None:
         self.unread: dict[str, None] = {}  # in the order in which they came
         self.comparisons = NameComparisons()
+        self.singles: dict[tuple[int, type, Any], Single] = {}
         self._gaps: dict[Field, int] = {}
         self._unseen: dict[Field, tuple[int, str, str]] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,16 @@ import pandas as pd
 from scipy import sparse
 
 from optfair.errors import brief_names
+from optfair.estimators.text_levels import fitted_encoder
 from optfair.inputs.cells import cell_text
 from optfair.inputs.labels import object_array
-from optfair.inputs.table_form import TableForm
+from optfair.inputs.table_form import CATEGORY, TableForm
 from optfair.serving.envelopes import ABSENT
-from optfair.serving.fields import NUMBERS, VALUES, model_fields
+from optfair.serving.fields import CODES, NUMBERS, VALUES, Field, model_fields
 from optfair.serving.notes import NoteTaker
 from optfair.serving.refusals import INVALID, Refusal, invalid, json_text, member
 from optfair.serving.settings import MAX_UNREAD
+from optfair.serving.singles import Single, SingleReader, joined_column
 from optfair.serving.spelling import CostlyComparisonError, NameIndex
 
 COSTLY = (
@@ -44,13 +46,10 @@ class RowReader:
         self.read_fields = [part for part in self.fields if not (self._is_blind and part in self.group_fields)]
         self.names = {part.name: part for part in self.fields if part.name is not None}
         optional = {part.name for part in self.group_fields if self._is_blind}
+        self._singles = single_readers(model, self.read_fields)
+        self._mixed = [(k, part.takes) for k, part in enumerate(self.read_fields) if self._is_mixed(part)]
         self._expected = [name for name in self.names if name not in optional]
         self._index = NameIndex(self._expected)
-
-    @property
-    def joins(self) -> bool:
-        """Whether several people can be asked about in one call, and none of their values changes another's type."""
-        return all(part.takes != VALUES for part in self.read_fields)
 
     # -- one person --------------------------------------------------------------------------------------------
     def read(self, features: Any, place: str, notes: NoteTaker) -> tuple[list[Any], list[Any]]:
@@ -67,12 +66,21 @@ class RowReader:
                 text = cell if isinstance(cell, str) else cell_text(cell)
                 if text not in part.levels:
                     notes.add_unseen(part, text, place)
-            cells.append(cell)
+            cells.append(self._single(part, cell, notes))
         group = [values[part.position] for part in self.group_fields]
         if self._is_blind and any(value is ABSENT for value in group):
             return cells, []
         group = [None if value is ABSENT else value for value in group]
         return cells, [part.read(value, place) for part, value in zip(self.group_fields, group, strict=True)]
+
+    def _single(self, part: Field, cell: Any, notes: NoteTaker) -> Any:
+        """Return a cell as a column of one row where its type depends on the others; else the cell."""
+        if part.position not in self._singles:
+            return cell
+        key = part.position, type(cell), cell  # True is 1, and another value
+        if key not in notes.singles:
+            notes.singles[key] = self._singles[part.position].read(cell)
+        return notes.singles[key]
 
     def _named(self, features: Any, place: str, notes: NoteTaker) -> list[Any]:
         """Return a value for each field, by name."""
@@ -121,15 +129,19 @@ class RowReader:
         return values
 
     # -- several people ----------------------------------------------------------------------------------------
+    def kind(self, cells: Sequence[Any]) -> tuple[Hashable, ...]:
+        """Return what is equal for people who can be asked about in one call without changing each other's values."""
+        return tuple(_kind(cells[k], takes) for k, takes in self._mixed)
+
+    def _is_mixed(self, part: Field) -> bool:
+        return part.takes in (CODES, VALUES) or part.position in self._singles
+
     def table(self, rows: Sequence[Sequence[Any]]) -> Any:
-        """Return the cells of several people as the model takes them."""
+        """Return the cells of several people of one kind as the model takes them."""
         columns = zip(*rows, strict=True)
         if self.names:
-            frame = {
-                part.name: np.array(column, dtype=np.float64) if part.takes == NUMBERS else object_array(column)
-                for part, column in zip(self.read_fields, columns, strict=True)
-            }
-            return pd.DataFrame(frame)
+            pairs = zip(self.read_fields, columns, strict=True)
+            return pd.DataFrame({part.name: self._column(part, column) for part, column in pairs})
         if self.form.layout == "flat":
             return [row[0] for row in rows]
         if all(part.takes == NUMBERS for part in self.read_fields):
@@ -139,3 +151,36 @@ class RowReader:
         for k, column in enumerate(columns):
             array[:, k] = column
         return array
+
+    def _column(self, part: Field, cells: Sequence[Any]) -> Any:
+        if part.position in self._singles:
+            return joined_column(cells)
+        if part.takes == CODES and isinstance(cells[0], bool):
+            return np.array(cells, dtype=bool)  # "True" to an encoder; as objects among numbers they would be 1
+        return np.array(cells, dtype=np.float64) if part.takes == NUMBERS else object_array(cells)
+
+
+def single_readers(model: Any, fields: Sequence[Field]) -> dict[int, SingleReader]:
+    """Return, by position, readers of the columns whose type depends on the values of all people in them.
+
+    Those of any values; and categories, unless an encoder reads them as texts: to other models the code of one that was
+    not seen depends on the others.
+    """
+    form: TableForm = model._form
+    if not form.names:
+        return {}
+    has_encoder = fitted_encoder(model) is not None
+    return {
+        part.position: SingleReader(str(part.name), form.columns[part.position], form.is_closed)
+        for part in fields
+        if part.takes == VALUES or (form.columns[part.position].kind == CATEGORY and not has_encoder)
+    }
+
+
+def _kind(cell: Any, takes: str) -> Hashable:
+    kind: Hashable = type(cell).__name__
+    if isinstance(cell, Single):
+        kind = cell.kind
+    elif takes == CODES:
+        kind = isinstance(cell, bool)
+    return kind

@@ -35,8 +35,8 @@ class NameIndex:
         """Return the positions of the names that may be similar to a text in lower case."""
         if len(text) > COMPARED_LENGTH:
             return [place for place, other in enumerate(self.texts) if other == text]
-        shared = np.minimum(self._counts, letter_counts(text)).sum(axis=1)
-        is_near = 2 * shared >= SIMILAR * (self._lengths + len(text))
+        n_common = np.minimum(self._counts, letter_counts(text)).sum(axis=1)
+        is_near = 2 * n_common >= SIMILAR * (self._lengths + len(text))
         is_near &= self._lengths <= COMPARED_LENGTH
         return [int(place) for place in np.flatnonzero(is_near)]
 
