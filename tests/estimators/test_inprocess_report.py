@@ -73,3 +73,11 @@ def test_the_report_is_about_what_was_trained():
     after = model.report(X_TEST, Y_TEST, sensitive_features=SEX_TEST)
     assert after.title == before.title and after.constraints.equals(before.constraints)
     assert "dp within 0.05 of everybody" in model.report().title and model.constraints_ == [Constraint("dp", 0.05)]
+
+
+def test_favourable_answers_are_named_by_whoever_reports():
+    model = undecided_model()
+    report = model.report(X_TEST, Y_TEST, sensitive_features=SEX_TEST, favourable=[CLASSES[0]])
+    assert {line["class"] for line in report.to_dict()["favourable"]} == {str(CLASSES[0])}
+    with pytest.raises(ValueError, match=r"^favourable=\['nothing'\]: 'nothing' is not a class; "):
+        model.report(X_TEST, Y_TEST, sensitive_features=SEX_TEST, favourable=["nothing"])

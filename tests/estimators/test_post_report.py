@@ -181,3 +181,13 @@ def test_no_answer_is_drawn_by_lot_where_decisions_are_the_likeliest():
     Z = np.asarray(likeliest._fitted.problem.posterior.draw(N).Z)
     share = np.mean(likeliest.classes_[likeliest.rule_.predict_proba(Z).argmax(axis=1)] == Y)
     assert likeliest.report().measured[-1].accuracy == pytest.approx(share)
+
+
+def test_favourable_answers_are_named_by_whoever_reports(blind_post, tmp_path):
+    favourable = [blind_post.classes_[1]]
+    report = blind_post.report(X_NEW, Y_NEW, sensitive_features=SEX_NEW, favourable=favourable)
+    assert {line["class"] for line in report.to_dict()["favourable"]} == {str(favourable[0])}
+    assert report.to_dict()["impact"] and not blind_post.report().to_dict()["favourable"]
+    assert blind_post.report(favourable=favourable).to_dict()["favourable"]  # of the people fitted on too
+    with pytest.raises(ValueError, match=r"^favourable=\['nothing'\]: 'nothing' is not a class; "):
+        blind_post.report(favourable=["nothing"])

@@ -76,6 +76,7 @@ def _report(model: Any, arguments: Namespace) -> Report:
     note_unseen(model, table, columns)
     people = model_input(model, table, columns)
     features = extra[groups].set_axis(list(model.groups_.names), axis=1)
+    favourable = outcome_classes(arguments.favourable, model.classes_.tolist(), "--favourable")
     report: Report = model.report(
         people.X,
         _only(extra, options["label"]),
@@ -83,14 +84,12 @@ def _report(model: Any, arguments: Namespace) -> Report:
         sample_weight=_only(extra, options["weight"]),
         cluster=_only(extra, options["cluster"]),
         keys=people.keys,
+        favourable=favourable,
     )
-    facts: dict[str, Any] = {"inputs": input_files(arguments.model, arguments.file)}
-    favourable = outcome_classes(arguments.favourable, model.classes_.tolist(), "--favourable")
-    if favourable:
-        facts["favourable"] = favourable
+    inputs = input_files(arguments.model, arguments.file)
     subject = "" if arguments.label is None else f"{arguments.label}: "
     title = f"{subject}{report.title}: {Path(arguments.file).name}"
-    return Report(replace(report.facts, title=title, **facts))
+    return Report(replace(report.facts, title=title, inputs=inputs))
 
 
 def _named(arguments: Namespace) -> list[tuple[str, str | None]]:

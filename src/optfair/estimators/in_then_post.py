@@ -311,8 +311,8 @@ class OptFairInPost(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,), optional
             Their true classes.
         **arguments
-            ``sensitive_features``, ``sample_weight``, ``cluster``, ``keys``, ``before`` and ``path``, as in
-            `OptFairPost.report`.
+            ``sensitive_features``, ``sample_weight``, ``cluster``, ``keys``, ``before``, ``favourable`` and ``path``,
+            as in `OptFairPost.report`.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from optfair.errors import brief_repr, warn, warn_empty
-from optfair.estimators.reports import previous_answers, report_people
+from optfair.estimators.reports import previous_answers, report_people, with_favourable
 from optfair.estimators.saving import SavableClassifier
 from optfair.inprocessing.game import soft_targets
 from optfair.inprocessing.learners import WITHOUT_WEIGHTS, warn_about_copies
@@ -448,6 +448,7 @@ class OptFairIn(SavableClassifier):
         cluster: Any = None,
         keys: Any = None,
         before: Any = None,
+        favourable: Any = None,
     ) -> Report:
         """Report what was asked for and reached, and at what price; ``print`` it.
 
@@ -470,6 +471,9 @@ class OptFairIn(SavableClassifier):
             Who each person is, as in `predict`.
         before : array-like of shape (n,) or (n, n_classes), optional
             What these people got before, to be compared with; the plain model by default.
+        favourable : sequence of class labels, optional
+            Predictions that are good for a person, for who gets and who is denied them and for the section of a
+            regulator; by default the outcomes that constraints are limited to.
 
         Returns
         -------
@@ -500,7 +504,8 @@ class OptFairIn(SavableClassifier):
         rules |= {PLAIN: normalise_rows(self.plain_(rows)), FAIR: h, decided: decisions}
         after = FAIR if self.decision == "sampled" else decided
         options: dict[str, Any] = {"after": after, "probabilities": h, "rule": rule, "awareness": self.awareness}
-        return report_people(title, self.constraints_, people, rules, names, **options)
+        report = report_people(title, self.constraints_, people, rules, names, **options)
+        return with_favourable(report, favourable, rule.classes)
 
 
 def _with_group(X: Any, group: np.ndarray, n_groups: int) -> Any:

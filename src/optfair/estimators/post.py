@@ -20,6 +20,7 @@ from optfair.estimators.explanations import explain_people
 from optfair.estimators.folders import SAMPLE_ROWS, SINGLE_PRECISION_NUMBERS, fit_folder
 from optfair.estimators.inference import CHOICES_WITH_INFER, check_inference, count_answers, group_posterior
 from optfair.estimators.post_report import report_fitted, report_given, report_path
+from optfair.estimators.reports import with_favourable
 from optfair.estimators.rule_solver import FittedPosteriors, RuleSolver
 from optfair.inputs.alignment import check_row_labels
 from optfair.inputs.containers import take_rows
@@ -676,6 +677,7 @@ class OptFairPost(RuleSolver):
         cluster: Any = None,
         keys: Any = None,
         before: Any = None,
+        favourable: Any = None,
         path: bool | str | Frontier = "auto",
     ) -> Report:
         """Report what was asked for and reached, and at what price; ``print`` it.
@@ -700,6 +702,9 @@ class OptFairPost(RuleSolver):
             Who each person is, as in `predict`.
         before : array-like of shape (n,) or (n, n_classes), optional
             What these people got before, to be compared with; the plain model by default.
+        favourable : sequence of class labels, optional
+            Predictions that are good for a person, for who gets and who is denied them and for the section of a
+            regulator; by default the outcomes that constraints are limited to.
         path : bool, "auto" or Frontier, default "auto"
             Whether to measure rules of other tolerances too, which the page shows behind a slider. "auto": where they
             are there, in ``path_``; True computes them (see `path`); or those of a `frontier` of this model.
@@ -721,9 +726,11 @@ class OptFairPost(RuleSolver):
         check_is_fitted(self, "rule_")
         rules = report_path(self, path)
         if X is None:
-            return report_fitted(self, rules)
-        people = self._check_reported(X, y, sensitive_features, sample_weight, cluster)
-        return report_given(self, people, keys, before, rules)
+            report = report_fitted(self, rules)
+        else:
+            people = self._check_reported(X, y, sensitive_features, sample_weight, cluster)
+            report = report_given(self, people, keys, before, rules)
+        return with_favourable(report, favourable, self.rule_.classes)
 
     def _plain_name(self) -> str:
         """Name what predicts without constraints: the model of Y, or the likeliest class by the model of the pair."""

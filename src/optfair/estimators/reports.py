@@ -12,7 +12,7 @@ import pandas as pd
 from optfair.constraints import AnyConstraint
 from optfair.estimators.labelled_rows import LabelledRows
 from optfair.metrics.counts import count_codes, read_prediction
-from optfair.reporting.auditing import PREVIOUS
+from optfair.reporting.auditing import PREVIOUS, favourable_facts
 from optfair.reporting.changes import change_facts
 from optfair.reporting.measuring import make_report
 from optfair.reporting.report import Report
@@ -32,6 +32,12 @@ def previous_answers(values: Any, people: LabelledRows, classes: pd.Index) -> di
     if len(answers) != n:
         raise ValueError(f"before: has {len(answers)} rows but X has {n}.")
     return {PREVIOUS: answers if people.positions is None else answers[people.positions]}
+
+
+def with_favourable(report: Report, favourable: Any, classes: pd.Index) -> Report:
+    """Return a report in which some answers are named as favourable; as it is where none are."""
+    facts = favourable_facts(classes, favourable)
+    return Report(replace(report.facts, **facts)) if facts else report
 
 
 def report_people(

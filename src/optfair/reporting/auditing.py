@@ -263,13 +263,19 @@ def check_facts(
 ) -> dict[str, Any]:
     """Return the facts that the arguments of an audit say, checked."""
     check_integer("min_cell", min_cell, 1, " (10 is usual)")
-    if favourable is not None:
-        try:
-            outcome_positions(counts.classes, favourable)
-        except ValueError as error:
-            raise ValueError(str(error).replace("outcomes", "favourable", 1)) from None
     facts: dict[str, Any] = {"level": level, "min_cell": int(min_cell), "random_state": random_state}
-    return facts | ({} if favourable is None else {"favourable": list(favourable)})
+    return facts | favourable_facts(counts.classes, favourable)
+
+
+def favourable_facts(classes: Any, favourable: Sequence[Hashable] | None) -> dict[str, Any]:
+    """Return which answers are named as favourable, if they are classes."""
+    if favourable is None:
+        return {}
+    try:
+        outcome_positions(classes, favourable)
+    except ValueError as error:
+        raise ValueError(str(error).replace("outcomes", "favourable", 1)) from None
+    return {"favourable": list(favourable)}
 
 
 def _predictions(name: Hashable, rule: Any, X: Any, groups: Any) -> Any:
