@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from optfair import OptFairPost, TableEncoder
+from optfair.inputs.cells import cell_text
 from tests.estimators.writings import TEXTS, WAYS, make_table, typed
 
 TABLE, GROUPS, Y = make_table(200)
@@ -80,3 +81,9 @@ def test_what_is_refused():
         with pytest.raises(ValueError) as error:
             call()
         assert str(error.value) == message
+
+
+@pytest.mark.parametrize("points", [False, True])
+def test_a_zero_has_no_sign(points):
+    assert cell_text(-0.0, points=points) == cell_text(0.0, points=points) == ("0.0" if points else "0")
+    assert cell_text("-0.0", points=True) == "-0.0" and cell_text(-1.0) == "-1"

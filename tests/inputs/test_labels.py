@@ -191,3 +191,31 @@ def test_groups_are_matched_with_those_of_fit():
     columns = pd.DataFrame({"colour": [1, 0], "sex": ["M", "F"]})
     assert match_groups(columns, SEX_AND_COLOUR, 2).tolist() == [2, 0]
     assert match_groups([["M", 1], ["F", 1]], SEX_AND_COLOUR, 2, unseen="blind").tolist() == [2, -1]
+
+
+# -- new rows --------------------------------------------------------------------------------------------------
+def test_an_empty_text_is_missing_where_missing_ones_are_a_group_unless_it_is_one_itself():
+    _, groups = encode_groups(["a", None, "b"], missing="group")
+    values = ["a", "", None, np.nan, pd.NA]
+    for unseen in ("error", "blind"):
+        codes = match_groups(values, groups, 5, missing="group", unseen=unseen)
+        assert groups[codes].tolist() == ["a", *[MISSING] * 4]
+    _, groups = encode_groups(["a", None, ""], missing="group")
+    assert groups[match_groups(["", None], groups, 2, missing="group")].tolist() == ["", MISSING]
+    _, groups = encode_groups([["a", 1], ["a", None], [None, 1]], missing="group")
+    codes = match_groups([["a", ""], ["", 1], ["", ""]], groups, 3, missing="group", unseen="blind")
+    assert codes.tolist() == [groups.tolist().index(("a", MISSING)), groups.tolist().index((MISSING, 1)), -1]
+    _, groups = encode_groups(["a", "b"])
+    assert match_groups(["", "a"], groups, 2, unseen="blind").tolist() == [-1, 0]  # another group
+
+
+@pytest.mark.parametrize("unseen", ["error", "blind"])
+def test_a_group_has_all_attributes(unseen):
+    _, pairs = encode_groups([["a", 1], ["b", 2]])
+    _, singles = encode_groups(["a", "b"])
+    for groups, value in ((pairs, "a"), (pairs, ["a"]), (pairs, ["a", 1, 2]), (singles, ["a", 1])):
+        with pytest.raises(ValueError, match=r"^sensitive_features: .*the groups seen in fit: \["):
+            match_groups([value], groups, 1, unseen=unseen)
+    with pytest.raises(ValueError, match=r"^sensitive_features: 'a' has another number of attributes than the groups"):
+        match_groups(["a"], pairs, 1, unseen="blind")
+    assert match_groups([["a"]], singles, 1, unseen=unseen).tolist() == [0]

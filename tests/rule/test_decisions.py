@@ -379,3 +379,37 @@ def test_an_id_of_several_columns_is_that_of_tuples(rule, Z):
     np.testing.assert_array_equal(rule.predict(Z, keys=frame[["site"]]), rule.predict(Z, keys=frame["site"]))
     with pytest.raises(ValueError, match="keys: 3 given for 400 rows"):
         rule.predict(Z, keys=frame[:3])
+
+
+TIMES = np.array(["2020-01-01", "1969-12-31", "2262-01-01"], dtype="M8[ns]")
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "us", "ns"])
+def test_dates_are_the_same_people_in_every_container(unit, rule, Z):
+    times = np.resize(TIMES.astype(f"M8[{unit}]"), N)
+    expected = check_keys(pd.Series(times), N)
+    expected_bytes = [key_bytes(key) for key in expected]
+    table = pd.DataFrame({"date": times, "site": 1})
+    assert len(set(expected_bytes)) == 3
+    for keys in (times, list(times), times.astype(object) if unit in ("s", "ms", "us") else times, pd.Index(times)):
+        assert [key_bytes(key) for key in check_keys(keys, N)] == expected_bytes
+        np.testing.assert_array_equal(rule.predict(Z, keys=keys), rule.predict(Z, keys=pd.Series(times)))
+    pairs = [(time, 1) for time in times]
+    np.testing.assert_array_equal(rule.predict(Z, keys=pairs), rule.predict(Z, keys=table))
+    twice = np.column_stack([times, times])
+    assert [key_bytes(key) for key in check_keys(twice, N)] == [key_bytes((key, key)) for key in expected]
+
+
+def test_durations_are_the_same_people_in_every_container():
+    spans = np.array([1, 90, 86_400_000], dtype="m8[ms]")
+    expected = [key_bytes(key) for key in check_keys(pd.Series(spans), 3)]
+    for keys in (spans, list(spans), spans.astype("m8[ns]")):
+        assert [key_bytes(key) for key in check_keys(keys, 3)] == expected
+    with pytest.raises(ValueError, match=r"^keys: 1 of 2 are missing"):
+        check_keys(np.array([1, "NaT"], dtype="m8[ms]"), 2)
+
+
+@pytest.mark.parametrize("key", ["\ud800", ("a", "\udfff"), ["a", ["\ud800"]]])
+def test_a_key_is_valid_text(key, rule, Z):
+    with pytest.raises(ValueError, match=r"^keys: '.ud.*' is not valid text \(a lone surrogate\); read the data with"):
+        rule.predict(Z[:1], keys=[key])

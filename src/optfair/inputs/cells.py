@@ -91,8 +91,8 @@ def as_texts(column: pd.Series, *, points: bool = False, empty: bool = True) -> 
 
 
 def cell_text(value: Hashable, *, points: bool = False) -> str:
-    """Return a value as a text: 7.0 and "7.0" are "7", unless points count."""
-    text = str(value)
+    """Return a value as a text: 7.0 and "7.0" are "7", unless points count. A zero has no sign."""
+    text = str(value + 0.0 if isinstance(value, float) else value)
     return text[:-2] if not points and re.fullmatch(r"-?\d+\.0", text) else text
 
 

@@ -312,7 +312,9 @@ def key_bytes(key: Any) -> bytes:
 
     Tables, JSON and databases disagree on whether an id is a number or a text, and the person must not change by it.
     """
-    if isinstance(key, np.generic):
+    if isinstance(key, np.datetime64 | np.timedelta64):
+        key = pd.Timestamp(key) if isinstance(key, np.datetime64) else pd.Timedelta(key)  # as a Series has it
+    elif isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, bytes):
         return b"b" + key

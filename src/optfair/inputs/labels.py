@@ -149,7 +149,8 @@ def match_groups(
 ) -> np.ndarray:
     """Return codes[row] of fitted ``groups``, (n,). unseen : what another group gets: "error", or "blind" (−1).
 
-    missing : as in `encode_groups`, or "infer": the code of a missing group is then UNKNOWN.
+    missing : as in `encode_groups`, or "infer": the code of a missing group is then UNKNOWN. With "group" an empty text
+    is missing too, unless it is a group.
     """
     if isinstance(sensitive_features, pd.DataFrame) and isinstance(groups, pd.MultiIndex):
         columns, fitted = list(sensitive_features.columns), list(groups.names)
@@ -163,12 +164,33 @@ def match_groups(
         codes, names = partial.codes, partial.names
     else:
         codes, names = encode_groups(sensitive_features, n, missing=missing)
+    place = {name: position for position, name in enumerate(groups)}
+    labels = [_name_empty(name, place) for name in names] if missing == "group" else list(names)
     if unseen == "error":
-        positions = recode(np.arange(len(names)), list(names), groups, "sensitive_features", "the groups seen in fit: ")
+        positions = recode(np.arange(len(labels)), labels, groups, "sensitive_features", "the groups seen in fit: ")
     else:
-        place = {name: position for position, name in enumerate(groups)}
-        positions = np.array([place.get(name, -1) for name in names], dtype=np.intp)
+        _check_n_attributes(labels, groups)
+        positions = np.array([place.get(name, -1) for name in labels], dtype=np.intp)
     return np.append(positions, UNKNOWN)[codes]  # a missing group, coded −1, is the last
+
+
+def _name_empty(name: Hashable, place: Mapping[Hashable, int]) -> Hashable:
+    """Return the name of a group in which an empty text is missing, unless there is a group of that name."""
+    if name in place:
+        return name
+    if isinstance(name, tuple):
+        return tuple(MISSING if part == "" else part for part in name)
+    return MISSING if name == "" else name
+
+
+def _check_n_attributes(names: Sequence[Hashable], groups: pd.Index) -> None:
+    """Refuse groups of fewer or more attributes than those fitted on, of which none can be one that was not seen."""
+    sizes = [{len(name) if isinstance(name, tuple) else 1 for name in part} for part in (names, groups)]
+    if not sizes[0] <= sizes[1]:
+        raise ValueError(
+            f"sensitive_features: {brief_repr(names[0])} has another number of attributes than the groups seen in fit: "
+            f"[{brief_names(groups.tolist())}]."
+        )
 
 
 def name_index(names: Iterable[Hashable], argument: str) -> pd.Index:

@@ -80,15 +80,16 @@ def _is_number_type(kind: type) -> bool:
 def check_text(names: Iterable[Any], name: str) -> None:
     """Refuse a name, or a tuple that holds one, with lone surrogates: no file, report or hash can hold it."""
     for label in names:
-        for part in label if isinstance(label, tuple) else (label,):
-            if isinstance(part, str) and not part.isascii():
-                try:
-                    part.encode()
-                except UnicodeEncodeError:
-                    raise ValueError(
-                        f"{name}: {brief_repr(part)} is not valid text (a lone surrogate); read the data with its "
-                        "right encoding, or replace the name."
-                    ) from None
+        if isinstance(label, tuple | list):
+            check_text(label, name)
+        elif isinstance(label, str) and not label.isascii():
+            try:
+                label.encode()
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"{name}: {brief_repr(label)} is not valid text (a lone surrogate); read the data with its right "
+                    "encoding, or replace the name."
+                ) from None
 
 
 def several_types(labels: Iterable[Any]) -> str:

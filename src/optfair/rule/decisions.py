@@ -20,6 +20,7 @@ import pandas as pd
 from optfair.errors import brief_repr
 from optfair.inputs.frames import as_frame
 from optfair.inputs.identity import first_unstable, key_bytes
+from optfair.inputs.values import check_text
 from optfair.utils.checks import check_choice
 from optfair.utils.seeds import as_generator
 
@@ -135,10 +136,13 @@ def check_keys(keys: Any, n: int) -> list[Any] | None:
     if hasattr(keys, "columns"):  # an id of several columns; to go through a frame gives their names
         table = as_frame(keys)
         keys = table.iloc[:, 0] if table.shape[1] == 1 else list(table.itertuples(index=False, name=None))
-    entries = keys.tolist() if hasattr(keys, "tolist") else list(keys)
+    # As a list NumPy's dates would be whole numbers, in a unit that depends on the array.
+    is_time = isinstance(keys, np.ndarray) and keys.dtype.kind in "mM"
+    entries = keys.tolist() if hasattr(keys, "tolist") and not is_time else list(keys)
     if len(entries) != n:
         raise ValueError(f"keys: {len(entries)} given for {n} rows; give one key per row.")
-    entries = [tuple(key) if isinstance(key, list) else key for key in entries]
+    entries = [tuple(key) if isinstance(key, list | np.ndarray) else key for key in entries]
+    check_text(entries, "keys")
     if (stranger := first_unstable(entries)) is not None:
         raise ValueError(
             f"keys: {brief_repr(stranger)} is of type {type(stranger).__name__}, whose text may differ in another "
