@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
 
 import optfair
 from optfair import solve
+from optfair.portable.scorer_file import scorer_module
 
 SCORERS = Path(optfair.__file__).parent / "portable" / "scorers"
 LANGUAGES = ["python", "node"]
@@ -49,3 +51,45 @@ def ask_scorer(language, path, requests, key=None):
     process = run_scorer(language, path, requests, key)
     assert process.returncode == 0, process.stderr
     return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def javascript(folder, body, imports="load"):
+    """Return `result` of a script that runs beside the scorer in a folder."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    script = folder / f"script-{uuid4().hex}.mjs"
+    script.write_text(
+        f'import {{ {imports} }} from "./optfair_score.mjs";\n'
+        "const attempt = (call) => { try { return call(); } catch (error) { return String(error.message); } };\n"
+        f"{body}\nconsole.log(JSON.stringify(result));\n",
+        encoding="utf-8",
+    )
+    process = subprocess.run(["node", str(script)], capture_output=True, text=True, timeout=60)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+def attempt(call, *args, **options):
+    """Return what a call gives, or the message with which it refuses."""
+    try:
+        return call(*args, **options)
+    except ValueError as error:
+        return str(error)
+
+
+def ask_each(language, path, requests, method="probabilities", key=None):
+    """Return what a scorer gives for each request, or its message; "person" is the first argument of `answer`."""
+    if language == "python":
+        scorer = scorer_module().load(str(path), key=key)
+        calls = [(dict(request), request.get("person")) for request in requests]
+        if method == "answer":
+            return [attempt(scorer.answer, who, **{k: v for k, v in r.items() if k != "person"}) for r, who in calls]
+        return [attempt(scorer.probabilities, **request) for request, _ in calls]
+    secret = "null" if key is None else f"Buffer.from('{key.hex()}', 'hex')"
+    call = "scorer.probabilities(request)"
+    if method == "answer":
+        call = "(({ person, ...posterior }) => scorer.answer(person, posterior))(request)"
+    body = f"""
+const scorer = load({json.dumps(str(path))}, {{ key: {secret} }});
+const result = {json.dumps(requests)}.map((request) => attempt(() => {call}));"""
+    return javascript(path.parent, body)

@@ -163,7 +163,7 @@ def test_the_key_is_checked(language, exported):
     assert process.returncode and "key: missing" in process.stderr
     assert run_scorer(language, path, [{"person": 1, "joint": certain}]).returncode == 0  # nothing is drawn
     process = run_scorer(language, path, [{"joint": undecided}], rule.key)
-    assert process.returncode and "must be text, a number, bytes, or a list of these" in process.stderr
+    assert process.returncode and "must be valid text, a number, bytes, or a list of these" in process.stderr
 
 
 def test_a_key_file_that_others_can_read_is_refused(exported, tmp_path):
@@ -202,7 +202,7 @@ def test_what_is_no_posterior_is_refused(case, exported):
 
 @pytest.mark.parametrize("person", [None, float("nan"), float("inf"), {"a": 1}, object()])
 def test_who_has_no_bytes_is_refused(person):
-    with pytest.raises(ValueError, match="must be text, a number, bytes, or a list of these"):
+    with pytest.raises(ValueError, match="must be valid text, a number, bytes, or a list of these"):
         scorer_module().person_bytes(person)
 
 
@@ -237,15 +237,93 @@ def test_no_file_holds_the_key(exported):
 
 
 @pytest.mark.parametrize(
-    ("label", "expected"), [("a", "a"), (np.int64(3), 3), (True, True), (("a", 1), ["a", 1]), (2.5, 2.5)]
+    ("label", "expected"),
+    [("a", "a"), (np.int64(3), 3), (True, True), (("a", 1), ["a", 1]), (2.5, 2.5), (2**53 - 1, 2**53 - 1)],
 )
 def test_labels_as_json_has_them(label, expected):
     assert plain_label(label, "classes") == expected
 
 
 @pytest.mark.parametrize(
-    ("label", "message"), [(2**60, "classes: 1152921504606846976 has more digits than JavaScript reads")]
+    ("label", "message"),
+    [
+        (2**60, "classes: 1152921504606846976 has more digits than JavaScript reads"),
+        (2**53, "classes: 9007199254740992 has more digits than JavaScript reads"),  # which it takes 2**53 + 1 for
+    ],
 )
 def test_labels_that_json_readers_lose(label, message):
     with pytest.raises(ValueError, match=message):
         plain_label(label, "classes")
+
+
+# -- as a command ----------------------------------------------------------------------------------------------
+LOCALES = [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "utf-16"}]
+
+
+def run_command(language, path, content, key, environment=None):
+    """Return the finished process of a scorer that was given bytes."""
+    line = [part for part in command(language, path.parent) if part != "-I"]  # which ignores the environment
+    environment = {"PATH": os.environ["PATH"], "OPTFAIR_KEY": key.hex()} | (environment or {})
+    return subprocess.run([*line, str(path)], input=content, env=environment, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """Return a rule whose classes are not ASCII, undecided on everybody, its posteriors and its file."""
+    Z, rule = make_rule(classes=["niedrig", "größer", "日本"])
+    rule.temperatures[:] = 0.3
+    return Z, rule, rule.export(tmp_path_factory.mktemp("named") / "fair.json")[0]
+
+
+@pytest.mark.parametrize("environment", LOCALES, ids=str)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_command_reads_and_writes_utf_8_whatever_the_locale(language, environment, named):
+    Z, rule, path = named
+    persons = [f"Zoë 日本 😀 {k}" for k in range(30)]
+    lines = [json.dumps({"person": person, "joint": Z[0].tolist()}, ensure_ascii=False) for person in persons]
+    process = run_command(language, path, "\n".join(lines).encode(), rule.key, environment)
+    assert process.returncode == 0, process.stderr
+    answers = [json.loads(line)["answer"] for line in process.stdout.decode("utf-8").splitlines()]
+    assert answers == rule.predict(np.repeat(Z[:1], 30, axis=0), keys=persons).tolist()
+    assert len(set(answers)) > 1 and "größer".encode() in process.stdout
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_command_refuses_what_is_not_utf_8_and_skips_empty_lines(language, named):
+    Z, rule, path = named
+    request = json.dumps({"person": "Zoë", "joint": Z[0].tolist()}, ensure_ascii=False)
+    process = run_command(language, path, request.encode("latin-1"), rule.key)
+    assert process.returncode != 0 and process.stdout == b""
+    content = f"\ufeff{request}\r\n\n  \r\n{request}".encode()
+    process = run_command(language, path, content, rule.key)
+    assert process.returncode == 0 and len(process.stdout.splitlines()) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="links of POSIX")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_command_may_be_a_link(language, named, tmp_path):
+    Z, rule, path = named
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    for file in path.parent.iterdir():
+        (folder / file.name).symlink_to(file)
+    requests = [{"person": "id", "joint": Z[0].tolist()}]
+    assert ask_scorer(language, folder / "fair.json", requests, rule.key) == ask_scorer(
+        language, path, requests, rule.key
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_empty_key_in_the_environment_is_refused(language, named):
+    _, rule, path = named
+    process = run_command(language, path, b"", rule.key, {"OPTFAIR_KEY": ""})
+    assert process.returncode != 0 and b"key: not the one that belongs to this rule" in process.stderr
+
+
+def test_javascript_refuses_fields_that_it_does_not_know(named):
+    """Python does by itself: they are arguments."""
+    Z, rule, path = named
+    process = run_scorer("node", path, [{"person": "id", "joint": Z[0].tolist(), "ofset": [1, 0, 0]}], rule.key)
+    assert process.returncode != 0 and "ofset: must be joint, classes, groups, features, group or" in process.stderr
+    process = run_scorer("python", path, [{"person": "id", "joint": Z[0].tolist(), "ofset": [1, 0, 0]}], rule.key)
+    assert process.returncode != 0 and "unexpected keyword argument 'ofset'" in process.stderr

@@ -31,7 +31,7 @@ SCORER_NAMES = ("optfair_score.py", "optfair_score.mjs")
 # Of a probability: z of double precision is right to 1e-16, and a rule of the lowest temperature, 1e-4, multiplies
 # that by ten thousand; libraries of other languages differ in the last digit of a logarithm.
 SLACK = 1e-8
-LARGEST_INTEGER = 2**53  # that JavaScript reads from JSON as it is written
+LARGEST_INTEGER = 2**53 - 1  # that JavaScript reads from JSON as it is written, and no other one as the same
 
 
 def write_scorer(path: Path, document: Mapping[str, Any]) -> list[Path]:

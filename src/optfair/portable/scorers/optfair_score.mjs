@@ -11,13 +11,49 @@
 // of features. A file that was changed, or whose own test vectors do not come out here, is refused.
 
 import { createHash, createHmac } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const CERTAIN = 1 - 2 ** -30; // such a probability counts as one
+const LARGEST_SLACK = 1e-6; // of test vectors: a platform that differs by more computes something else
+const LARGEST_OFFSET = 1e100; // scores stay finite
+const MISSING = "(missing)"; // the group of people without one, where a rule has it
+const UNFIT =
+  "a list of the document does not fit its classes and groups, or there are no test vectors; export it again.";
+const KEY_LINE = /^[ \t]*(?:(?:[0-9a-fA-F]{16}[ \t]+)?([0-9a-fA-F]{64}))?[ \t\r]*$/; // fingerprint, key; or none
 const total = (values) => values.reduce((sum, value) => sum + value, 0);
 const columns = (rows) => rows[0].map((_, j) => rows.map((row) => row[j]));
+const show = (value) => (typeof value === "bigint" ? `${value}` : JSON.stringify(value));
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+// Tell whether values are finite numbers, in arrays of these lengths one in the other.
+function hasShape(values, ...shape) {
+  if (!shape.length) return ["number", "boolean"].includes(typeof values) && Number.isFinite(Number(values));
+  const [length, ...rest] = shape;
+  return Array.isArray(values) && values.length === length && values.every((value) => hasShape(value, ...rest));
+}
+
+// Tell whether a value is text that has bytes: lone surrogates have none.
+const isText = (value) => typeof value === "string" && !/\p{Surrogate}/u.test(value);
+
+// Tell whether a text or a group is missing.
+const isMissing = (value) => value === null || value === undefined || value === "" || Number.isNaN(value);
+
+// Refuse a number from which JavaScript may have taken digits when it was read.
+function checkDigits(number, name) {
+  if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
+    throw new Error(`${name}=${number}: JavaScript has lost digits of this number; give it as text or as a BigInt.`);
+  }
+}
+
+// Return the text of a value in a column of texts, as Python writes it: 7, 7.0 and "7" are one.
+function cellText(value, name) {
+  checkDigits(value, name);
+  if (typeof value === "boolean") return value ? "True" : "False";
+  const isSmall = typeof value === "number" && value !== 0 && Math.abs(value) < 1e-4;
+  const text = isSmall ? value.toExponential().replace(/e-(\d)$/, "e-0$1") : String(value);
+  return text.replace(/^(-?\p{Nd}+)\.0$/u, "$1");
+}
 
 // Return a scorer. key : 32 bytes or hexadecimal digits, by default from keyFile or $OPTFAIR_KEY.
 export function load(path, { key = null, keyFile = null } = {}) {
@@ -26,15 +62,14 @@ export function load(path, { key = null, keyFile = null } = {}) {
   if (content.subarray(0, 77).toString("latin1") !== `{"sha256":"${digest}",`) {
     throw new Error(`${path}: is damaged, or was changed; export it again.`);
   }
-  let keys = [key ?? process.env.OPTFAIR_KEY ?? null];
   if (key === null && keyFile !== null) {
     if (process.platform !== "win32" && statSync(keyFile).mode & 0o077) {
       throw new Error(`${keyFile}: others can read the key; chmod 600.`);
     }
-    const lines = readFileSync(keyFile, "ascii").split("\n");
-    keys = lines.filter((line) => line.trim()).map((line) => line.trim().split(/\s+/).pop());
+    key = readFileSync(keyFile, "latin1");
   }
-  return new Scorer(JSON.parse(content.toString("utf8")), keys);
+  key ??= process.env.OPTFAIR_KEY ?? null;
+  return new Scorer(JSON.parse(content.toString("utf8")), key === null ? [] : [key]);
 }
 
 // -- who a person is ------------------------------------------------------------------------------------------------
@@ -43,7 +78,7 @@ const bytes = (tag, ...parts) => Buffer.concat([Buffer.from(tag), ...parts]);
 // Return what is hashed of a person, by an id or several; 17, 17n and "17" are one.
 export function personBytes(person) {
   if (person instanceof Uint8Array) return bytes("b", person);
-  if (typeof person === "string") return bytes("s", Buffer.from(person, "utf8"));
+  if (isText(person)) return bytes("s", Buffer.from(person, "utf8"));
   if (Array.isArray(person)) {
     const parts = person.map(personBytes).map((part) => {
       const length = Buffer.alloc(8);
@@ -53,9 +88,7 @@ export function personBytes(person) {
     return bytes("t", ...parts);
   }
   if (typeof person === "boolean" || typeof person === "bigint" || Number.isInteger(person)) {
-    if (Number.isInteger(person) && !Number.isSafeInteger(person)) {
-      throw new Error(`person=${person}: JavaScript has lost digits of this number; give it as text or as a BigInt.`);
-    }
+    checkDigits(person, "person");
     return bytes("s", Buffer.from(BigInt(person).toString()));
   }
   if (typeof person === "number" && Number.isFinite(person)) {
@@ -63,12 +96,13 @@ export function personBytes(person) {
     number.writeDoubleLE(person);
     return bytes("f", number);
   }
-  throw new Error(`person=${person}: must be text, a number, bytes, or a list of these.`);
+  throw new Error(`person=${show(person)}: must be valid text, a number, bytes, or a list of these.`);
 }
 
 // Return the first eight bytes of a keyed hash.
 export function keyed(key, content, hashing) {
-  return hashing === "blake2b" ? blake2b(key, content) : createHmac("sha256", key).update(content).digest().subarray(0, 8);
+  if (hashing === "blake2b") return blake2b(key, content);
+  return createHmac("sha256", key).update(content).digest().subarray(0, 8);
 }
 
 // Return the number in [0, 1) of a person: the top 53 bits.
@@ -150,18 +184,23 @@ function softmax(scores) {
   return weights.map((w) => w / total(weights));
 }
 
-const product = (row, matrix) => matrix[0].map((_, j) => row.reduce((sum, x, k) => sum + x * matrix[k][j], 0));
-
-// Return softmax(x · slopes + intercepts), each probability at its cell among all of them.
-function linear(model, x) {
-  const out = new Array(model.size).fill(0);
-  const shares = softmax(product(x, model.slopes).map((s, j) => s + model.intercepts[j]));
-  model.cells.forEach((cell, j) => (out[cell] = shares[j]));
-  return out;
+// Return row · matrix, of this width.
+function product(row, matrix, width) {
+  if (row.length !== matrix.length || matrix.some((line) => line.length !== width)) throw new Error(UNFIT);
+  return Array.from({ length: width }, (_, j) => row.reduce((sum, x, k) => sum + x * matrix[k][j], 0));
 }
 
-// Return calibrated probabilities, which are linear in logarithms.
-const scaled = (scaling, values) => linear(scaling, scaling.inputs.map((k) => Math.log(Math.max(values[k], scaling.clip))));
+// Return softmax(x · slopes + intercepts), each probability at its cell among all; of logarithms in a scaling.
+function linear({ cells, size, slopes, intercepts, inputs, clip }, x, all) {
+  const isPlace = (length) => (k) => Number.isInteger(k) && k >= 0 && k < length;
+  const isWhole = size === all && cells.length === intercepts.length && new Set(cells).size === cells.length;
+  if (!isWhole || !cells.every(isPlace(size)) || !(inputs ?? []).every(isPlace(x.length))) throw new Error(UNFIT);
+  const values = inputs ? inputs.map((k) => Math.log(Math.max(x[k], clip))) : x;
+  const shares = softmax(product(values, slopes, intercepts.length).map((s, j) => s + intercepts[j]));
+  const out = new Array(size).fill(0);
+  cells.forEach((cell, j) => (out[cell] = shares[j]));
+  return out;
+}
 
 // A fair rule, with the calibration of the probabilities it is for, and with the models where they are linear.
 export class Scorer {
@@ -169,18 +208,32 @@ export class Scorer {
     if (document.format !== "optfair scorer" || document.version !== 1) {
       throw new Error("not a scorer of version 1; export it again with this release of optfair.");
     }
-    Object.assign(this, { document, key: null, rule: document.rule });
-    Object.assign(this, { classes: document.classes, groups: document.groups, hashing: document.hashing });
-    this.check(document.vectors);
-    const given = keys.filter((key) => key !== null).map((key) => (typeof key === "string" ? Buffer.from(key, "hex") : key));
-    for (const key of given) {
+    try {
+      Object.assign(this, { document, key: null, rule: document.rule });
+      Object.assign(this, { classes: document.classes, groups: document.groups, hashing: document.hashing });
+      this.check(document.vectors);
+    } catch (error) {
+      if (error.constructor === Error) throw error;
+      throw new Error(`a part of the document is missing or malformed (${error}); export it again.`);
+    }
+    const texts = keys.map((key) => (key instanceof Uint8Array ? Buffer.from(key).toString("hex") : String(key)));
+    const lines = texts.flatMap((text) => text.split("\n")).map((line) => KEY_LINE.exec(line));
+    for (const [, digits] of lines.includes(null) ? [] : lines) {
+      const key = Buffer.from(digits ?? "", "hex");
       if (keyed(key, Buffer.from("optfair key"), this.hashing).toString("hex") === document.fingerprint) this.key = key;
     }
-    if (this.key === null && given.length) throw new Error("key: not the one that belongs to this rule.");
+    if (this.key === null && keys.length) {
+      throw new Error("key: not the one that belongs to this rule, in 32 bytes or 64 hexadecimal digits.");
+    }
   }
 
-  // Refuse to work where the test vectors of the file do not come out.
+  // Refuse a document that is not whole, or whose test vectors do not come out.
   check({ key, slack, cases }) {
+    const [A, m, calibration] = [this.groups.length, this.classes.length, this.document.calibration ?? {}];
+    const fits = hasShape(this.rule.temperatures, A * m) && hasShape(this.rule.constant, m);
+    const nScalings = { factors: m, aware: A }[calibration.kind] ?? 0;
+    const hasVectors = cases.length > 0 && slack >= 0 && slack <= LARGEST_SLACK;
+    if (!fits || !hasVectors || (calibration.groups ?? []).length !== nScalings) throw new Error(UNFIT);
     for (const { input, person, probabilities, draw: number, answer } of cases) {
       const [h, u] = [this.probabilities(input), draw(Buffer.from(key, "hex"), person, this.hashing)];
       const distance = Math.max(...h.map((p, j) => Math.abs(p - probabilities[j])));
@@ -193,10 +246,13 @@ export class Scorer {
   // Return the class that a person gets; see `probabilities` for what is known of them.
   answer(person, posterior) {
     const h = this.probabilities(posterior);
+    const isDrawn = Math.max(...h) < CERTAIN;
     let u = null;
-    if (this.document.decision !== "argmax" && Math.max(...h) < CERTAIN) {
-      if (this.key === null) throw new Error("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give keyFile.");
-      u = draw(this.key, person, this.hashing);
+    if (this.document.decision !== "argmax" && (isDrawn || (person !== null && person !== undefined))) {
+      if (this.key === null && isDrawn) {
+        throw new Error("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give keyFile.");
+      }
+      u = draw(this.key ?? Buffer.alloc(0), person, this.hashing); // refuses what is no id also where nothing is drawn
     }
     return this.decide(h, u);
   }
@@ -209,52 +265,81 @@ export class Scorer {
   }
 
   // Return the probability of each class as the answer. group : of the person, for a rule that uses it.
-  probabilities({ joint = null, classes = null, groups = null, features = null, group = null, offset = null }) {
+  probabilities(request) {
+    let { joint = null } = request;
+    const { classes = null, groups = null, features = null, group = null, offset = null, ...others } = request;
+    delete others.joint;
+    const strange = Object.keys(others);
+    if (strange.length) throw new Error(`${strange}: must be joint, classes, groups, features, group or offset.`);
+    const [n, A, m] = [this.document.models, this.groups.length, this.classes.length];
     if (features !== null) joint = this.posterior(features);
-    if (joint === null) joint = groups.map((shares) => shares.map((q, i) => q * classes[i]));
-    const models = this.document.models > 1 ? joint : [joint];
-    for (const z of models) {
-      const hasShape = z.length === this.groups.length && z.every((row) => row.length === this.classes.length);
-      if (!hasShape || !(Math.abs(total(z.flat()) - 1) <= 1e-3)) {
-        throw new Error("joint: must be a list of classes for each group, of probabilities that sum to one.");
-      }
-      if (Math.min(...z.flat()) < 0) throw new Error("joint: a probability is negative.");
+    if (joint === null && hasShape(classes, m) && hasShape(groups, A, m)) {
+      joint = groups.map((shares) => shares.map((q, i) => q * classes[i]));
     }
-    return columns(models.map((z) => this.apply(this.calibrated(z, group), offset))).map((h) => total(h) / h.length);
+    const models = n > 1 ? joint : [joint];
+    if (!hasShape(models, n, A, m) || models.some((z) => !(Math.abs(total(z.flat()) - 1) <= 1e-3))) {
+      throw new Error("joint: must be a list of classes for each group, of probabilities that sum to one.");
+    }
+    if (Math.min(...models.flat(2)) < 0) throw new Error("joint: a probability is negative.");
+    if (offset !== null && !(hasShape(offset, m) && Math.max(...offset.map(Math.abs)) <= LARGEST_OFFSET)) {
+      throw new Error(`offset: must be a list of ${m} numbers, of at most ${LARGEST_OFFSET}.`);
+    }
+    const place = this.document.aware ? this.place(group, features) : null;
+    return columns(models.map((z) => this.apply(this.calibrated(z, place), offset))).map((h) => total(h) / h.length);
+  }
+
+  // Return the position of a group, or null; what is missing is a group of its own where the rule has one.
+  place(group, features) {
+    const number = (part) => (["boolean", "bigint"].includes(typeof part) ? Number(part) : part); // true is 1
+    const label = (parts) => JSON.stringify(parts.map(number));
+    const labels = this.groups.map((name) => label([name].flat()));
+    const [length, absent] = [[this.groups[0]].flat().length, isMissing(group)];
+    const parts = Array.isArray(group) ? group : new Array(absent ? length : 1).fill(group);
+    const names = labels.includes(label(parts)) ? parts : parts.map((part) => (isMissing(part) ? MISSING : part));
+    const isName = (part) => isText(part) || typeof number(part) === "number";
+    const fits = names.length === length && names.every(isName);
+    const place = fits ? labels.indexOf(label(names)) : -1;
+    if (place < 0 && (this.document.unseen === "error" || !fits)) {
+      throw new Error(`group=${show(group)}: must be one of ${JSON.stringify(this.groups)}.`);
+    }
+    const attributes = absent && features !== null && !Array.isArray(features) ? this.document.about.attributes : [];
+    if (place >= 0 && attributes.some((name) => Object.hasOwn(features, name) && !isMissing(features[name]))) {
+      throw new Error("group: missing, and the features have one; give it as the group too.");
+    }
+    return place < 0 ? null : place;
   }
 
   // Return h of one calibrated z, cell by cell.
   apply(z, offset) {
     const { weights, temperatures, share, constant } = this.rule;
-    const scores = product(z, weights).map((s, j) => s + (offset ? offset[j] : 0));
+    const scores = product(z, weights, constant.length).map((s, j) => s + (offset ? offset[j] : 0));
     const best = Math.max(...scores);
     const tau = total(z.map((p, k) => p * temperatures[k]));
     const first = scores.findIndex((s) => s >= best - 1e-12);
-    const h = temperatures.some((t) => t !== 0) ? softmax(scores.map((s) => (s - best) / tau)) : scores.map((_, j) => +(j === first));
+    const isDrawn = temperatures.some((t) => t !== 0);
+    const h = isDrawn ? softmax(scores.map((s) => (s - best) / tau)) : scores.map((_, j) => Number(j === first));
     return h.map((p, j) => (1 - share) * p + share * constant[j]);
   }
 
   // Return z, calibrated, as a list of cells: (group 0, class 0), (group 0, class 1), ...
-  calibrated(z, group) {
+  calibrated(z, place) {
     const [calibration, A, m] = [this.document.calibration ?? {}, this.groups.length, z[0].length];
     const [kind, sums] = [calibration.kind, columns(z).map(total)];
-    const a = this.groups.findIndex((name) => same(name, group));
-    if (this.document.aware && (a >= 0 || this.document.unseen === "error")) {
-      if (a < 0) throw new Error(`group=${JSON.stringify(group)}: must be one of ${JSON.stringify(this.groups)}.`);
-      const own = total(z[a]);
-      let block = own > 0 && kind !== "own" ? z[a].map((p) => p / own) : sums;
-      if (kind === "aware") block = scaled(calibration.groups[a], [...block, ...sums]);
-      return this.groups.flatMap((_, b) => block.map((p) => (a === b ? p : 0)));
+    if (place !== null) {
+      const own = total(z[place]);
+      let block = own > 0 && kind !== "own" ? z[place].map((p) => p / own) : sums;
+      if (kind === "aware") block = linear(calibration.groups[place], [...block, ...sums], m);
+      return this.groups.flatMap((_, a) => block.map((p) => (a === place ? p : 0)));
     }
     let [classes, cells] = [sums, z];
     if (kind === "joint") {
-      const flat = scaled(calibration.scaling, z.flat());
+      const flat = linear(calibration.scaling, z.flat(), A * m);
       if (!calibration.keeps_classes) return flat;
       cells = z.map((_, b) => flat.slice(b * m, b * m + m));
     } else if (kind === "factors") {
       const shares = sums.map((sum, i) => z.map((row) => (sum > 0 ? row[i] / sum : 1 / A)));
-      cells = columns(calibration.groups.map((scaling, i) => scaled(scaling, [...shares[i], ...sums])));
-      classes = calibration.classes ? scaled(calibration.classes, sums) : sums;
+      cells = columns(calibration.groups.map((scaling, i) => linear(scaling, [...shares[i], ...sums], A)));
+      classes = calibration.classes ? linear(calibration.classes, sums, m) : sums;
     } else {
       return z.flat();
     }
@@ -265,45 +350,58 @@ export class Scorer {
   // Return z of an object, or an array, of features; a missing value is null, undefined, NaN or an absent key.
   posterior(features) {
     const models = this.document.posterior;
-    if (models === null) throw new Error("features: the models are not in this file; give joint, or classes and groups.");
-    const [x, m] = [new Array(models.size).fill(0), this.classes.length];
-    if (!Array.isArray(features)) {
-      const names = models.columns.map((column) => column.name);
+    if (models === null) {
+      throw new Error("features: the models are not in this file; give joint, or classes and groups.");
+    }
+    const [x, A, m] = [new Array(models.size).fill(0), this.groups.length, this.classes.length];
+    const names = models.columns.map((column) => column.name);
+    const [isList, isNamed] = [Array.isArray(features), names[0] !== null];
+    if (isList === isNamed || typeof features !== "object" || (isList && features.length !== names.length)) {
+      throw new Error(`features: must be ${isNamed ? "an object" : "a list"} of ${names.length} values.`);
+    }
+    if (isNamed) {
       const absent = names.filter((name) => !Object.hasOwn(features, name)).map((name) => name.toLowerCase());
       const given = Object.keys(features);
       const strange = given.filter((name) => !names.includes(name) && absent.includes(name.toLowerCase()));
       if (strange.length || absent.length === names.length) {
-        throw new Error(`features: ${JSON.stringify(strange.length ? strange : given)}: must have the names ${names.slice(0, 20)}.`);
+        const shown = JSON.stringify(strange.length ? strange : given);
+        throw new Error(`features: ${shown}: must have the names ${names.slice(0, 20)}.`);
       }
     }
     models.columns.forEach((column, k) => {
-      const value = Array.isArray(features) ? features[k] : Object.hasOwn(features, column.name) ? features[column.name] : null;
-      const missing = value === null || value === undefined || Number.isNaN(value) || (value === "" && "levels" in column);
+      const name = isList ? k : column.name;
+      const value = Object.hasOwn(features, name) ? features[name] : null;
+      const missing = isMissing(value) && (value !== "" || "levels" in column);
       let [number, place] = [missing ? column.median : value, column.place];
-      if (column.levels) {
-        const text = typeof value === "boolean" ? (value ? "True" : "False") : String(value).replace(/^(-?\d+)\.0$/, "$1");
+      if (column.levels && (missing || isText(value) || hasShape(value) || typeof value === "bigint")) {
+        const text = missing ? null : cellText(value, name);
         const known = Object.hasOwn(column.levels, text) ? column.levels[text] : column.other;
         [number, place] = [1, missing ? column.missing : known];
       }
-      if (!["number", "boolean"].includes(typeof number) || !Number.isFinite(Number(number))) {
-        throw new Error(`${column.name ?? k}: must be a number; got ${JSON.stringify(value)}.`);
+      if (!hasShape(number)) {
+        const kind = column.levels ? "a number or valid text" : "a number";
+        throw new Error(`${name}: must be ${kind}; got ${show(value)}.`);
       }
       if (place !== null) x[place] = Number(number);
       if (missing && column.gap !== null) x[column.gap] = 1;
     });
     if (models.joint) {
-      const cells = linear(models.joint, x);
+      const cells = linear(models.joint, x, A * m);
       return this.groups.map((_, a) => cells.slice(a * m, a * m + m));
     }
-    const [p, shares] = [linear(models.classes, x), models.groups.map((model) => linear(model, x))];
+    const [p, shares] = [linear(models.classes, x, m), models.groups.map((model) => linear(model, x, A))];
     return this.groups.map((_, a) => p.map((q, i) => q * shares[i][a]));
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+// Whether this file was started: it may be through a link, which Node follows for the address of a module.
+const command = process.argv[1];
+if (command && existsSync(command) && realpathSync(command) === realpathSync(fileURLToPath(import.meta.url))) {
   const scorer = load(process.argv[2]);
-  for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(0));
+  for (const line of text.split("\n").filter((entry) => entry.trim())) {
     const { person = null, ...posterior } = JSON.parse(line);
-    console.log(JSON.stringify({ answer: scorer.answer(person, posterior), probabilities: scorer.probabilities(posterior) }));
+    const reply = { answer: scorer.answer(person, posterior), probabilities: scorer.probabilities(posterior) };
+    console.log(JSON.stringify(reply));
   }
 }

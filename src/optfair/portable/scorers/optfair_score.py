@@ -14,12 +14,18 @@ import hashlib
 import hmac
 import json
 import math
+import numbers
 import os
 import re
 import struct
 import sys
 
 CERTAIN = 1 - 2.0**-30  # such a probability counts as one
+LARGEST_SLACK = 1e-6  # of test vectors: a platform that differs by more computes something else
+LARGEST_OFFSET = 1e100  # scores stay finite
+MISSING = "(missing)"  # the group of people without one, where a rule has it
+UNFIT = "a list of the document does not fit its classes and groups, or there are no test vectors; export it again."
+KEY_LINE = re.compile(r"[ \t]*(?:(?:[0-9a-fA-F]{16}[ \t]+)?([0-9a-fA-F]{64}))?[ \t\r]*")  # fingerprint, key; or none
 
 
 def load(path, key=None, key_file=None):
@@ -28,27 +34,46 @@ def load(path, key=None, key_file=None):
         content = file.read()
     if content[:77] != b'{"sha256":"%s",' % hashlib.sha256(content[77:]).hexdigest().encode():
         raise ValueError(f"{path}: is damaged, or was changed; export it again.")
-    keys = [os.environ.get("OPTFAIR_KEY") if key is None else key]
     if key is None and key_file is not None:
         if os.name == "posix" and os.stat(key_file).st_mode & 0o077:
             raise ValueError(f"{key_file}: others can read the key; chmod 600.")
-        with open(key_file, encoding="ascii") as file:
-            keys = [line.split()[-1] for line in file if line.strip()]
-    return Scorer(json.loads(content), keys)
+        with open(key_file, "rb") as file:
+            key = file.read().decode("latin-1")
+    key = os.environ.get("OPTFAIR_KEY") if key is None else key
+    return Scorer(json.loads(content), [] if key is None else [key])
+
+
+def has_shape(values, *shape):
+    """Tell whether values are finite numbers, in lists of these lengths one in the other."""
+    if not shape:
+        return isinstance(values, numbers.Real) and abs(values) <= sys.float_info.max
+    return getattr(values, "__len__", int)() == shape[0] and all(has_shape(value, *shape[1:]) for value in values)
+
+
+def is_text(value):
+    """Tell whether a value is text that has bytes: lone surrogates have none."""
+    return isinstance(value, str) and not re.search(r"[\ud800-\udfff]", value)
+
+
+def is_missing(value):
+    """Tell whether a text or a group is missing."""
+    return value is None or value == "" or value != value
 
 
 def person_bytes(person):
     """Return what is hashed of a person, by an id or several; 17, 17.0 and "17" are one."""
     if isinstance(person, bytes):
         return b"b" + person
-    if isinstance(person, str):
-        return b"s" + person.encode("utf-8", "surrogatepass")
+    if is_text(person):
+        return b"s" + person.encode("utf-8")
     if isinstance(person, (list, tuple)):
         parts = [person_bytes(part) for part in person]
         return b"t" + b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-    if isinstance(person, (int, float)) and math.isfinite(person):
-        return b"s%d" % person if person == int(person) else b"f" + struct.pack("<d", person)
-    raise ValueError(f"person={person!r}: must be text, a number, bytes, or a list of these.")
+    if isinstance(person, int) or (isinstance(person, float) and person.is_integer()):
+        return b"s%d" % int(person)
+    if isinstance(person, float) and math.isfinite(person):
+        return b"f" + struct.pack("<d", person)
+    raise ValueError(f"person={person!r}: must be valid text, a number, bytes, or a list of these.")
 
 
 def keyed(key, content, hashing):
@@ -77,21 +102,22 @@ def softmax(scores):
     return [w / sum(weights) for w in weights]
 
 
-def product(row, matrix):
-    """Return row · matrix."""
-    return [sum(x * line[j] for x, line in zip(row, matrix)) for j in range(len(matrix[0]))]
+def product(row, matrix, width):
+    """Return row · matrix, of this width."""
+    if len(row) != len(matrix) or any(len(line) != width for line in matrix):
+        raise ValueError(UNFIT)
+    return [sum(x * line[j] for x, line in zip(row, matrix)) for j in range(width)]
 
 
-def linear(model, x):
-    """Return softmax(x · slopes + intercepts), each probability at its cell among all of them."""
-    shares = softmax([s + b for s, b in zip(product(x, model["slopes"]), model["intercepts"])])
-    places = dict(zip(model["cells"], shares))
-    return [places.get(cell, 0.0) for cell in range(model["size"])]
-
-
-def scaled(scaling, values):
-    """Return calibrated probabilities, which are linear in logarithms."""
-    return linear(scaling, [math.log(max(values[k], scaling["clip"])) for k in scaling["inputs"]])
+def linear(model, x, size):
+    """Return softmax(x · slopes + intercepts), each probability at its cell among all; of logarithms in a scaling."""
+    if "clip" in model:
+        x = [math.log(max(x[k], model["clip"])) for k in model["inputs"]]
+    scores = zip(product(x, model["slopes"], len(model["intercepts"])), model["intercepts"])
+    shares = dict(zip(model["cells"], softmax([s + b for s, b in scores])))
+    if model["size"] != size or len(shares) != len(model["intercepts"]) or not {*shares} <= {*range(size)}:
+        raise ValueError(UNFIT)
+    return [shares.get(cell, 0.0) for cell in range(size)]
 
 
 class Scorer:
@@ -100,30 +126,40 @@ class Scorer:
     def __init__(self, document, keys=()):
         if document.get("format") != "optfair scorer" or document.get("version") != 1:
             raise ValueError("not a scorer of version 1; export it again with this release of optfair.")
-        self.document, self.key, self.rule = document, None, document["rule"]
-        self.classes, self.groups, self.hashing = document["classes"], document["groups"], document["hashing"]
-        self.check(**document["vectors"])
-        for key in [key if isinstance(key, bytes) else bytes.fromhex(key) for key in keys if key is not None]:
+        try:
+            self.document, self.key, self.rule = document, None, document["rule"]
+            self.classes, self.groups, self.hashing = document["classes"], document["groups"], document["hashing"]
+            self.check(**document["vectors"])
+        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise ValueError(f"a part of the document is missing or malformed ({error!r}); export it again.") from None
+        texts = [key.hex() if isinstance(key, bytes) else str(key) for key in keys]
+        lines = [KEY_LINE.fullmatch(line) for text in texts for line in text.split("\n")]
+        for key in [bytes.fromhex(line[1]) for line in lines if line[1]] if all(lines) else []:
             if keyed(key, b"optfair key", self.hashing).hex() == document["fingerprint"]:
                 self.key = key
-        if self.key is None and any(keys):
-            raise ValueError("key: not the one that belongs to this rule.")
+        if self.key is None and keys:
+            raise ValueError("key: not the one that belongs to this rule, in 32 bytes or 64 hexadecimal digits.")
 
     def check(self, key, slack, cases):
-        """Refuse to work where the test vectors of the file do not come out."""
+        """Refuse a document that is not whole, or whose test vectors do not come out."""
+        A, m, calibration = len(self.groups), len(self.classes), self.document["calibration"] or {}
+        fits = has_shape(self.rule["temperatures"], A * m) and has_shape(self.rule["constant"], m)
+        n_scalings = {"factors": m, "aware": A}.get(calibration.get("kind"), 0)
+        if not fits or len(calibration.get("groups", [])) != n_scalings or not cases or not 0 <= slack <= LARGEST_SLACK:
+            raise ValueError(UNFIT)
         for case in cases:
             h, u = self.probabilities(**case["input"]), draw(bytes.fromhex(key), case["person"], self.hashing)
-            distance = max(abs(p - q) for p, q in zip(h, case["probabilities"]))
+            distance = max(abs(p - case["probabilities"][j]) for j, p in enumerate(h))
             if not distance <= slack or u != case["draw"] or self.decide(h, u) != case["answer"]:
                 raise ValueError("a test vector does not come out: the file is damaged, or this platform differs.")
 
     def answer(self, person=None, **posterior):
         """Return the class that a person gets; see `probabilities` for what is known of them."""
         h, u = self.probabilities(**posterior), None
-        if self.document["decision"] != "argmax" and max(h) < CERTAIN:
-            if self.key is None:
+        if self.document["decision"] != "argmax" and (person is not None or max(h) < CERTAIN):
+            if self.key is None and max(h) < CERTAIN:
                 raise ValueError("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give key_file.")
-            u = draw(self.key, person, self.hashing)
+            u = draw(self.key or b"", person, self.hashing)  # refuses what is no id also where nothing is drawn
         return self.decide(h, u)
 
     def decide(self, h, u):
@@ -134,50 +170,63 @@ class Scorer:
 
     def probabilities(self, joint=None, classes=None, groups=None, features=None, group=None, offset=None):
         """Return the probability of each class as the answer. group : of the person, for a rule that uses it."""
+        n, A, m = self.document["models"], len(self.groups), len(self.classes)
         joint = self.posterior(features) if features is not None else joint
-        if joint is None:
+        if joint is None and has_shape(classes, m) and has_shape(groups, A, m):
             joint = [[p * q for p, q in zip(classes, shares)] for shares in groups]
-        models = joint if self.document["models"] > 1 else [joint]
-        for z in models:
-            cells = [p for row in z for p in row]
-            if [len(row) for row in z] != [len(self.classes)] * len(self.groups) or not abs(sum(cells) - 1) <= 1e-3:
-                raise ValueError("joint: must be a list of classes for each group, of probabilities that sum to one.")
-            if min(cells) < 0:
-                raise ValueError("joint: a probability is negative.")
-        rules = [self.apply(self.calibrated(z, group), offset) for z in models]
+        models = joint if n > 1 else [joint]
+        if not has_shape(models, n, A, m) or any(abs(sum(map(sum, z)) - 1) > 1e-3 for z in models):
+            raise ValueError("joint: must be a list of classes for each group, of probabilities that sum to one.")
+        if min(p for z in models for row in z for p in row) < 0:
+            raise ValueError("joint: a probability is negative.")
+        if offset is not None and not (has_shape(offset, m) and max(map(abs, offset)) <= LARGEST_OFFSET):
+            raise ValueError(f"offset: must be a list of {m} numbers, of at most {LARGEST_OFFSET:g}.")
+        place = self.place(group, features) if self.document["aware"] else None
+        rules = [self.apply(self.calibrated(z, place), offset) for z in models]
         return [sum(column) / len(rules) for column in zip(*rules)]
+
+    def place(self, group, features):
+        """Return the position of a group, or None; what is missing is a group of its own where the rule has one."""
+        labels, absent = [name if isinstance(name, list) else [name] for name in self.groups], is_missing(group)
+        parts = [group] * (len(labels[0]) if absent else 1) if not isinstance(group, (list, tuple)) else list(group)
+        names = parts if parts in labels else [MISSING if is_missing(part) else part for part in parts]
+        fits = len(parts) == len(labels[0]) and all(is_text(part) or isinstance(part, numbers.Real) for part in names)
+        if names not in labels and (self.document["unseen"] == "error" or not fits):
+            raise ValueError(f"group={group!r}: must be one of {self.groups}.")
+        columns = self.document["about"]["attributes"] if absent and isinstance(features, dict) else []
+        if names in labels and not all(is_missing(features.get(name)) for name in columns):
+            raise ValueError("group: missing, and the features have one; give it as the group too.")
+        return labels.index(names) if names in labels else None
 
     def apply(self, z, offset):
         """Return h of one calibrated z, cell by cell."""
         rule, m = self.rule, len(self.classes)
-        scores = [s + o for s, o in zip(product(z, rule["weights"]), offset or [0.0] * m)]
+        scores = [s + o for s, o in zip(product(z, rule["weights"], m), offset or [0.0] * m)]
         best, tau = max(scores), sum(p * t for p, t in zip(z, rule["temperatures"]))
         h = [float(j == next(k for k in range(m) if scores[k] >= best - 1e-12)) for j in range(m)]
         if any(rule["temperatures"]):
             h = softmax([(s - best) / tau for s in scores])
         return [(1 - rule["share"]) * p + rule["share"] * q for p, q in zip(h, rule["constant"])]
 
-    def calibrated(self, z, group):
+    def calibrated(self, z, place):
         """Return z, calibrated, as a list of cells: (group 0, class 0), (group 0, class 1), ..."""
         calibration, A, m = self.document["calibration"] or {}, len(self.groups), len(z[0])
         kind, total = calibration.get("kind"), [sum(column) for column in zip(*z)]
-        if self.document["aware"] and (group in self.groups or self.document["unseen"] == "error"):
-            if group not in self.groups:
-                raise ValueError(f"group={group!r}: must be one of {self.groups}.")
-            mine = z[self.groups.index(group)]
+        if place is not None:
+            mine = z[place]
             block = [p / sum(mine) for p in mine] if sum(mine) > 0 and kind != "own" else total
             if kind == "aware":
-                block = scaled(calibration["groups"][self.groups.index(group)], block + total)
-            return [p if b == group else 0.0 for b in self.groups for p in block]
+                block = linear(calibration["groups"][place], block + total, m)
+            return [p if a == place else 0.0 for a in range(A) for p in block]
         if kind == "joint":
-            cells, classes = scaled(calibration["scaling"], [p for row in z for p in row]), total
+            cells, classes = linear(calibration["scaling"], [p for row in z for p in row], A * m), total
             if not calibration["keeps_classes"]:
                 return cells
             z = [cells[a * m : a * m + m] for a in range(A)]
         elif kind == "factors":
             shares = [[row[i] / total[i] if total[i] > 0 else 1 / A for row in z] for i in range(m)]
-            z = list(zip(*(scaled(s, q + total) for s, q in zip(calibration["groups"], shares))))
-            classes = scaled(calibration["classes"], total) if calibration["classes"] else total
+            z = list(zip(*(linear(s, q + total, A) for s, q in zip(calibration["groups"], shares))))
+            classes = linear(calibration["classes"], total, m) if calibration["classes"] else total
         else:
             return [p for row in z for p in row]
         sums = [sum(column) for column in zip(*z)]
@@ -189,32 +238,38 @@ class Scorer:
         if models is None:
             raise ValueError("features: the models are not in this file; give joint=, or classes= and groups=.")
         names, x = [column["name"] for column in models["columns"]], [0.0] * models["size"]
+        if isinstance(features, dict) == (names[0] is None) or (names[0] is None and len(features) != len(names)):
+            raise ValueError(f"features: must be a {'list' if names[0] is None else 'dict'} of {len(names)} values.")
         if isinstance(features, dict):
             absent = {name.lower() for name in names if name not in features}
             strange = [name for name in features if name not in names and str(name).lower() in absent]
             if strange or len(absent) == len(names):
                 raise ValueError(f"features: {strange or list(features)}: must have the names {names[:20]}.")
         for k, column in enumerate(models["columns"]):
-            value = features.get(column["name"]) if isinstance(features, dict) else features[k]
-            missing = value is None or value != value or (value == "" and "levels" in column)
-            text = re.sub(r"^(-?\d+)\.0$", r"\1", str(value))  # 7, 7.0 and "7" are one text
+            value, name = (features[k], k) if names[0] is None else (features.get(names[k]), names[k])
+            missing = is_missing(value) and (value != "" or "levels" in column)
             number, place = (column["median"] if missing else value), column["place"]
-            if "levels" in column:
+            if "levels" in column and (missing or is_text(value) or has_shape(value)):
+                text = str(value + 0.0 if isinstance(value, float) else value)  # 7, 7.0 and "7" are one text, -0.0 is 0
+                text = text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
                 number, place = 1.0, column["missing"] if missing else column["levels"].get(text, column["other"])
-            if not isinstance(number, (int, float)) or math.isinf(number):
-                raise ValueError(f"{column['name'] or k}: must be a number; got {value!r}.")
+            if not has_shape(number):
+                kind = "a number or valid text" if "levels" in column else "a number"
+                raise ValueError(f"{name}: must be {kind}; got {value!r}.")
             for position, entry in ((place, float(number)), (column["gap"] if missing else None, 1.0)):
                 if position is not None:
                     x[position] = entry
         if models["joint"]:
-            cells = linear(models["joint"], x)
+            cells = linear(models["joint"], x, A * m)
             return [cells[a * m : a * m + m] for a in range(A)]
-        p, shares = linear(models["classes"], x), [linear(model, x) for model in models["groups"]]
+        p, shares = linear(models["classes"], x, m), [linear(model, x, A) for model in models["groups"]]
         return [[p[i] * shares[i][a] for i in range(m)] for a in range(A)]
 
 
 if __name__ == "__main__":
     scorer = load(sys.argv[1])
-    for request in map(json.loads, sys.stdin):
+    for line in filter(bytes.strip, sys.stdin.buffer):  # bytes: JSON is UTF-8 whatever the locale is
+        request = json.loads(line.decode("utf-8-sig"))
         who = request.pop("person", None)
-        print(json.dumps({"answer": scorer.answer(who, **request), "probabilities": scorer.probabilities(**request)}))
+        reply = {"answer": scorer.answer(who, **request), "probabilities": scorer.probabilities(**request)}
+        sys.stdout.buffer.write(json.dumps(reply, ensure_ascii=False).encode("utf-8") + b"\n")
