@@ -10,6 +10,8 @@ import pytest
 
 import optfair
 from optfair import RuleFileError, load_rule
+from optfair.portable.scorer_file import scorer_module
+from tests.portable.helpers import attempt, javascript
 from tests.rule.helpers import assert_same
 
 
@@ -98,3 +100,99 @@ def test_a_wrong_key(path, key):
 def test_a_rule_without_key_does_not_inherit_another_ones(rule, path):
     replace(rule, key=None).save(path)
     assert load_rule(path).key is None
+
+
+KEY_TEXTS = {
+    "digits": "{key}",
+    "capitals": "{KEY}",
+    "with a fingerprint": "0123456789abcdef {key}\n",
+    "among blanks": " \t{key} \r\n\n",
+    "the second of two": "{other}\n{key}\n",
+    "digits behind it": "{key}00",
+    "letters behind it": "{key}zz",
+    "a word behind it": "{key} zz",
+    "a word before it": "key {key}",
+    "two words before it": "a b {key}",
+    "a blank within": "{half} {rest}",
+    "cut": "{half}",
+    "a line that is none": "zz\n{key}",
+    "hexadecimal of a program": "0x{key}",
+    "a mark of the order of bytes": "\ufeff{key}",
+    "another blank": "\u00a0{key}",
+    "another end of a line": "zz\x0c{key}",
+    "an old end of a line": "zz\r{key}",
+    "nothing": "",
+    "blanks": " \n",
+}
+SOUND = ("digits", "capitals", "with a fingerprint", "among blanks", "the second of two")
+
+
+@pytest.mark.parametrize("name", KEY_TEXTS)
+@pytest.mark.parametrize("source", ["argument", "file"])
+def test_every_reader_takes_the_same_keys(source, name, rule, path):
+    """Check the scorers too, which read keys by code of their own."""
+    key = rule.key.hex()
+    parts = {"key": key, "KEY": key.upper(), "other": "00" * 32, "half": key[:32], "rest": key[32:]}
+    text, fair = KEY_TEXTS[name].format(**parts), path.with_name("fair.json")
+    rule.export(fair)
+    key_file = path.with_name("rule.json.key")
+    key_file.write_bytes(text.encode())
+    calls = {
+        "argument": [lambda: load_rule(path, key=text), lambda: scorer_module().load(str(fair), key=text)],
+        "file": [lambda: load_rule(path), lambda: scorer_module().load(str(fair), key_file=str(key_file))],
+    }
+    results = [attempt(call) for call in calls[source]]
+    options = {"key": text} if source == "argument" else {"keyFile": str(key_file)}
+    body = f"const result = attempt(() => Boolean(load({json.dumps(str(fair))}, {json.dumps(options)}).key));"
+    results.append(javascript(path.parent, body))
+    assert [not isinstance(result, str) for result in results] == [name in SOUND] * 3
+    if name not in SOUND:
+        assert all("key: not the " in result for result in results)
+
+
+@pytest.mark.parametrize("key", [bytes(31), bytes(33), b"", bytes(32), 7])
+def test_a_scorer_refuses_what_is_no_key(key, rule, path):
+    rule.export(path.with_name("fair.json"))
+    with pytest.raises(ValueError, match=r"^key: not the one that belongs to this rule, in 32 bytes or 64 hexadecimal"):
+        scorer_module().load(str(path.with_name("fair.json")), key=key)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_key_that_others_can_read_is_told(mode, rule, path):
+    path.with_name("rule.json.key").chmod(mode)
+    with pytest.warns(
+        optfair.OptFairWarning, match=r"^rule\.json\.key: others can read the key, and foretell draws; chm"
+    ):
+        assert load_rule(path).key == rule.key
+    assert load_rule(path, key=rule.key).key == rule.key  # the file is not read
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_key_file_is_the_owners_whatever_was_there(rule, tmp_path):
+    old = os.umask(0)
+    try:
+        (tmp_path / "rule.json.key").write_text("")
+        assert stat.S_IMODE((tmp_path / "rule.json.key").stat().st_mode) == 0o666
+        for _ in range(2):
+            rule.save(tmp_path / "rule.json")
+            assert stat.S_IMODE((tmp_path / "rule.json.key").stat().st_mode) == 0o600
+    finally:
+        os.umask(old)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_the_key_of_a_model_is_the_owners(tmp_path):
+    pytest.importorskip("skops", reason="models are written by skops")
+    from tests.export.helpers import fit_post
+
+    model, old = fit_post(), os.umask(0)
+    try:
+        model.save(tmp_path / "fair.skops")
+    finally:
+        os.umask(old)
+    key_file = tmp_path / "fair.skops.key"
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    key_file.chmod(0o644)
+    with pytest.warns(optfair.OptFairWarning, match=r"^fair\.skops\.key: others can read the key"):
+        optfair.load_model(tmp_path / "fair.skops")

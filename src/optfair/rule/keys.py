@@ -1,20 +1,26 @@
 """Make and keep the secret keys of hashed decisions, apart from the files they belong to.
 
 A key is written beside its rule or model, in ``<path>.key``: lines of "fingerprint key", hexadecimal. The file of the
-rule holds the fingerprint, so that no other rule's key is taken for it.
+rule holds the fingerprint, so that no other rule's key is taken for it. The scorers (`portable/scorers`) read keys in
+the same way.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from optfair.errors import RuleFileError
+from optfair.errors import RuleFileError, warn
 from optfair.utils.files import write_atomically
 
 KEY_BYTES = 32
+KEY_LINE = re.compile(r"[ \t]*(?:(?:[0-9a-fA-F]{16}[ \t]+)?([0-9a-fA-F]{64}))?[ \t\r]*")  # fingerprint, key; or none
+OTHERS = 0o077  # permissions of everybody but the owner
 
 
 def new_key(random_state: int | None) -> bytes:
@@ -55,15 +61,20 @@ def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> by
     if key is None:
         if fingerprint is None or not key_file.exists():
             return None
-        key = key_file.read_text(encoding="ascii", errors="replace")
-    candidates = [key] if isinstance(key, bytes) else []
-    if isinstance(key, str):
-        with suppress(ValueError):
-            candidates = [bytes.fromhex(line.split()[-1]) for line in key.splitlines() if line.strip()]
-    for candidate in candidates:
-        if len(candidate) == KEY_BYTES and fingerprint in (None, key_fingerprint(candidate)):
+        if os.name == "posix" and key_file.stat().st_mode & OTHERS:
+            warn(f"{key_file.name}: others can read the key, and foretell draws; chmod 600.")
+        key = key_file.read_bytes().decode("latin-1")
+    for candidate in _read_keys(key):
+        if fingerprint in (None, key_fingerprint(candidate)):
             return candidate
     raise RuleFileError(f"{source}: not the {KEY_BYTES}-byte key that was written with this rule.")
+
+
+def _read_keys(key: Any) -> list[bytes]:
+    """Return the keys in what was given: 32 bytes, or lines of hexadecimal digits; none where a line is no key."""
+    text = key.hex() if isinstance(key, bytes) else key if isinstance(key, str) else "none"
+    lines = [KEY_LINE.fullmatch(line) for line in text.split("\n")]
+    return [bytes.fromhex(line[1]) for line in lines if line and line[1]] if all(lines) else []
 
 
 def _key_path(path: Path) -> Path:
