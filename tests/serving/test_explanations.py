@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair import OptFairPost
 from optfair.serving.service import NO_REASONS, Service
-from optfair.serving.settings import EXPLAINED_TOGETHER, MAX_EXPLAINED, MAX_UNREAD, ServiceSettings
+from optfair.serving.settings import MAX_EXPLAINED, MAX_UNREAD, PIECE_PEOPLE, ServiceSettings
 from tests.serving.helpers import FAST, PEOPLE, N, case, in_full, serving, table_case
 from tests.threads import single_thread
 
@@ -50,8 +50,8 @@ def test_reasons_for_people_who_are_asked_about_alone():
 
 def test_reasons_for_people_with_and_without_keys_and_for_more_than_one_call():
     asked = case("blind")
-    people = in_full(asked.features, KEYS)[:2] + in_full(asked.features)[:EXPLAINED_TOGETHER]
-    people = (people * 3)[: EXPLAINED_TOGETHER + 10]
+    people = in_full(asked.features, KEYS)[:2] + in_full(asked.features)[:PIECE_PEOPLE]
+    people = (people * 3)[: PIECE_PEOPLE + 10]
     with serving(asked.model) as service:
         content = service.ask("/explain", {"people": people})[1]
         assert [entry["person"] for entry in content["people"]] == list(range(len(people)))

@@ -2,13 +2,16 @@
 
 import http.client
 import json
+import socket
+import struct
 
 import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
-from optfair.serving import bodies, worker
+from optfair.serving import app, bodies, worker
+from optfair.serving.settings import MAX_EXPLAINED
 from tests.serving.helpers import HOST, JSON, serving, wait_for
 from tests.serving.moody import CRASH, FINE, REFUSE, ask_while_held, held, moody
 from tests.serving.wire import connect, exchange, read_all, read_response, request, statuses
@@ -122,14 +125,16 @@ def test_a_slow_body(small, monkeypatch):
 
 
 def test_all_bodies_together_are_bounded_and_none_is_counted_for_ever(small, monkeypatch):
-    monkeypatch.setattr(bodies, "HELD_BODIES", 1)
+    held_bodies = small.service._bodies["predict"]
+    monkeypatch.setattr(held_bodies, "max_held", 1)
     full = BODY.ljust(LIMIT)
     with connect(small) as waiting:
         waiting.sendall(request("/predict", full)[:-1])
-        wait_for(lambda: small.service._bodies._n_held == LIMIT - 1)
+        wait_for(lambda: held_bodies._n_held == LIMIT - 1)
         content = exchange(small, request("/predict", full))
         assert error_of(content) == (503, "too many bodies are on their way; try again in a second.")
         assert b"\r\nretry-after: 1\r\n" in content
+        assert small.ask("/explain", full)[0] == 200  # these have room of their own
         waiting.sendall(full[-1:])
         assert read_response(waiting)[0] == 200
     exchange(small, request("/predict", full)[:-1])  # gone in the middle
@@ -173,6 +178,59 @@ def test_a_request_that_is_large_does_not_hold_up_the_others(monkeypatch):
             connection.close()
         assert service.metric("optfair_batch_requests_count") == 4  # the first, two, the large one, two
         assert service.metric("optfair_batch_requests_sum") == 6
+
+
+@pytest.mark.parametrize("path", ["/predict", "/explain"])
+def test_whoever_waits_too_long_is_told_so_and_not_answered(monkeypatch, path):
+    monkeypatch.setattr(app, "ANSWER_SECONDS", 0.2)
+    with serving(moody()) as service:
+        with held():
+            (first,) = ask_while_held(service, [FINE], path)
+            status, headers, body = service.fetch(path, FINE)
+            assert (status, headers["retry-after"]) == (503, "1") and "connection" not in headers
+            error = "the model did not come to it within 0.2 seconds; try again later."
+            assert json.loads(body) == {"error": error} == json.loads(read_response(first)[2])
+            first.close()
+        monkeypatch.setattr(app, "ANSWER_SECONDS", 20.0)
+        assert service.ask(path, FINE)[0] == 200
+        assert service.metric("optfair_batch_requests_sum") == 2  # the one that was under way, and the last
+
+
+@pytest.mark.parametrize("path", ["/predict", "/explain"])
+def test_whoever_has_gone_is_not_asked_about(path):
+    with serving(moody()) as service:
+        with held():
+            connections = ask_while_held(service, [FINE] * 4, path)
+            for connection in connections[:3]:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+            gone = f'optfair_requests_total{{path="{path}",status="0"}}'
+            wait_for(lambda: service.metric(gone) == 3)
+        assert read_response(connections[3])[0] == 200
+        connections[3].close()
+        assert service.metric("optfair_batch_requests_sum") == 2
+        assert service.metric(f'optfair_requests_total{{path="{path}",status="200"}}') == 1
+
+
+def test_many_explanations_do_not_hold_up_predictions():
+    """Each takes four calls of the model; before, whoever asked for a prediction waited for all of them."""
+    with serving(moody()) as service:
+        with held():
+            explanations = ask_while_held(service, [{"people": [FINE] * MAX_EXPLAINED}] * 12, "/explain")
+            predictions = [connect(service) for _ in range(3)]
+            for connection in predictions:
+                connection.sendall(request("/predict", BODY))
+            wait_for(lambda: service.service.worker.n_waiting() == 14)
+            health = connect(service)
+            health.sendall(request("/health"))
+            wait_for(lambda: service.service.worker.n_waiting() == 15)
+        for connection in (*predictions, health):
+            assert read_response(connection)[0] == 200
+        assert service.metric("optfair_waiting_requests") >= 6  # explanations, still
+        for connection in explanations:
+            assert len(json.loads(read_response(connection)[2])["people"]) == MAX_EXPLAINED
+        for connection in (*predictions, *explanations, health):
+            connection.close()
 
 
 # -- failures --------------------------------------------------------------------------------------------------

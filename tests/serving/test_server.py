@@ -270,6 +270,25 @@ def test_whoever_sends_no_more_still_gets_the_answer(running):
             assert statuses(got) == [200] * (len(content) // len(ASK))
 
 
+def test_whoever_sends_no_more_and_waits_is_asked_whether_they_are_there(monkeypatch):
+    """By interim responses, which every client skips: to one that has gone a write fails, and its request goes."""
+    monkeypatch.setattr(server, "SWEEP_TICKS", 1)
+    with serving(moody()) as service:
+        with held():
+            first, gone, old = (*ask_while_held(service, [FINE] * 2, "/explain"), connect(service))
+            old.sendall(ASK.replace(b"HTTP/1.1", b"HTTP/1.0"))
+            for connection in (first, old):
+                connection.shutdown(socket.SHUT_WR)
+            gone.close()
+            wait_for(lambda: service.metric('optfair_requests_total{path="/explain",status="0"}') == 1)
+        content = read_all(first)
+        assert statuses(content)[-2:] == [100, 200] and set(statuses(content)[:-1]) == {100}
+        assert re.findall(rb"HTTP/1.1 (\d+)", read_all(old)) == [b"200"]  # knows no interim responses
+        first.close()
+        old.close()
+        assert service.metric("optfair_batch_requests_sum") == 2
+
+
 def test_half_a_request_gets_no_answer(running):
     for content in (b"", HEALTH[:20], ASK[:-1]):
         assert exchange(running, content) == b""
@@ -324,6 +343,9 @@ def test_a_connection_whose_answer_takes_too_long_is_cut(impatient):
         assert is_cut(connection)
         connection.close()
     assert impatient.ask("/predict", FINE)[0] == 200
+    for status, count in (("0", 1), ("200", 1)):  # what was cut was not answered
+        assert impatient.metric(f'optfair_requests_total{{path="/predict",status="{status}"}}') == count
+    wait_for(lambda: impatient.service.app.n_answered == 3)  # that of above, and two of /metrics
 
 
 def test_a_connection_that_is_kept_is_not_cut(impatient):

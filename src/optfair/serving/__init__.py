@@ -10,7 +10,7 @@ groups         the group of a person;   people : all of it
 notes          what is said beside the answers
 answering      people to answers and reasons, in few calls of the model
 replies        questions of several clients to replies, each as if it had come alone
-worker         the thread that asks the model
+queues         what waits for the model;   pieces : what takes long;   worker : the thread that asks the model
 examples       people of nobody;   self_test, health : whether they are answered as at the start
 counters       what Prometheus reads
 openapi, page  what the service says about itself

@@ -88,11 +88,14 @@ class ModelAnswers:
         return [Reasons(entry, tuple(content["notes"])) for entry in content["people"]]
 
     # -- calls -------------------------------------------------------------------------------------------------
+    def kind(self, person: Person) -> Hashable:
+        """Return what is equal for people who are asked about in one call: keys or none, and values of these types."""
+        return person.key is None, self.reader.rows.kind(person.cells)
+
     def _by_kind(self, people: Sequence[Person], ask: Call) -> list[Any]:
-        """Ask about people of one kind in one call: with or without keys, and with values of the same types."""
         places: dict[Hashable, list[int]] = {}
         for k, person in enumerate(people):
-            places.setdefault((person.key is None, self.reader.rows.kind(person.cells)), []).append(k)
+            places.setdefault(self.kind(person), []).append(k)
         outcomes: dict[int, Any] = {}
         for part in places.values():
             outcomes |= dict(zip(part, self._in_halves([people[k] for k in part], ask), strict=True))

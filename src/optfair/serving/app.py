@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
@@ -13,8 +14,9 @@ from starlette.types import Message, Receive, Scope, Send
 from optfair.serving.bodies import check_framing
 from optfair.serving.counters import Counters
 from optfair.serving.log import log_failure
-from optfair.serving.refusals import FAILED, NOT_FOUND, WRONG_METHOD, Refusal
+from optfair.serving.refusals import FAILED, NOT_FOUND, WRONG_METHOD, Refusal, busy
 from optfair.serving.replies import Reply, refusal_reply
+from optfair.serving.settings import ANSWER_SECONDS
 
 GONE = 0  # counted in place of a status where the client left
 CONNECTION = "connection"  # the entry of the state of a request with its connection
@@ -44,7 +46,10 @@ class Application:
             reply = await self._reply(Request(scope, receive))
             status = reply.status
             await self._send(reply, scope, receive, send)
-            self.n_answered += 1
+            if self._is_lost(scope):
+                status = GONE  # while the reply was written
+            else:
+                self.n_answered += 1
         except ClientDisconnect:
             pass
         finally:
@@ -85,6 +90,11 @@ class Application:
 
         await response(scope, receive, send_closing)
 
+    def _is_lost(self, scope: Scope) -> bool:
+        """Tell whether the connection was lost, or cut, before the whole reply was handed to it."""
+        connection = scope.get("state", {}).get(CONNECTION)
+        return connection is not None and connection.is_lost
+
     def _ends(self, scope: Scope) -> bool:
         """Tell whether the service stops, and nothing else has come on this connection that waits for an answer.
 
@@ -94,3 +104,23 @@ class Application:
         if connection is None:
             return self.is_stopping
         return connection.waits_to_send() or (self.is_stopping and not connection.has_further_bytes())
+
+
+async def reply_in_time(future: asyncio.Future[Reply], request: Request) -> Reply:
+    """Return the reply to come; where it comes too late, or the client leaves, nobody waits for it any more."""
+    departure = asyncio.ensure_future(_wait_for_departure(request))
+    try:
+        await asyncio.wait((future, departure), timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if future.done():
+            return future.result()
+        if departure.done():
+            raise ClientDisconnect
+        raise busy(f"the model did not come to it within {ANSWER_SECONDS:g} seconds; try again later.")
+    finally:
+        departure.cancel()
+        future.cancel()
+
+
+async def _wait_for_departure(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

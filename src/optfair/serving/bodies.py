@@ -8,12 +8,7 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 
 from optfair.serving.refusals import BAD_JSON, TOO_LARGE, TOO_SLOW, WRONG_TYPE, Refusal, busy
-from optfair.serving.settings import (
-    BODY_SECONDS,
-    DISCARD_SECONDS,
-    DISCARDED_BODIES,
-    HELD_BODIES,
-)
+from optfair.serving.settings import BODY_SECONDS, DISCARD_SECONDS, DISCARDED_BODIES
 
 MEDIA_TYPE = "application/json"
 
@@ -25,10 +20,10 @@ def check_framing(request: Request) -> None:
 
 
 class BodyReader:
-    """Reads bodies of at most so many bytes, and of some number of times that all together."""
+    """Reads bodies of at most so many bytes, and of so many times that all together."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
+    def __init__(self, max_bytes: int, max_held: int) -> None:
+        self.max_bytes, self.max_held = max_bytes, max_held
         self._n_held = 0
 
     async def read(self, request: Request) -> bytes:
@@ -42,7 +37,7 @@ class BodyReader:
                     if len(body) + len(chunk) > self.max_bytes:
                         await self._discard(stream, len(body) + len(chunk))
                         raise self._too_large()
-                    if self._n_held + len(chunk) > HELD_BODIES * self.max_bytes:
+                    if self._n_held + len(chunk) > self.max_held * self.max_bytes:
                         raise busy("too many bodies are on their way; try again in a second.", ends=True)
                     body += chunk
                     self._n_held += len(chunk)

@@ -27,6 +27,7 @@ class Connection(H11Protocol):
         self._busy_since: float | None = None
         self._last_event = 0.0
         self._has_ended = False  # the other side sends no more, and may still read
+        self.is_lost = False  # nothing that is written reaches the other side
 
     def connection_made(self, transport: Any) -> None:
         """Take a connection, or turn it away where there are too many."""
@@ -35,6 +36,16 @@ class Connection(H11Protocol):
         if len(self.connections) > MAX_CONNECTIONS:
             transport.write(FULL_RESPONSE)
             transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request under way that nobody waits for its answer."""
+        self.is_lost = True
+        super().connection_lost(exc)
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        self.is_lost = True
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
@@ -91,7 +102,14 @@ class Connection(H11Protocol):
     def end_overdue(self) -> None:
         """Cut the connection if its first request, or one that has begun, takes too long."""
         if self._busy_since is not None and self.loop.time() - self._busy_since > REQUEST_SECONDS:
-            self.transport.abort()
+            self.cut()
+
+    def probe(self) -> None:
+        """Write an interim response where the other side sends no more, and waits: if it has gone, a write fails."""
+        is_waiting = self._has_ended and self.has_whole_request() and self.conn.our_state is h11.SEND_RESPONSE
+        if is_waiting and self.cycle.scope["http_version"] == "1.1":
+            event = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+            self.transport.write(self.conn.send(event) or b"")
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP as everything else, with an error as JSON; or not, if an answer has gone before."""

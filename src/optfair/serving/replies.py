@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,11 @@ from optfair.errors import brief_text
 from optfair.serving.answering import Answer, ModelAnswers, Reasons, content_bytes
 from optfair.serving.counters import Counters
 from optfair.serving.documents import read_document
+from optfair.serving.envelopes import PEOPLE
 from optfair.serving.log import log_failure
 from optfair.serving.people import Person
 from optfair.serving.refusals import FAILED, INVALID, Refusal
-from optfair.serving.settings import EXPLAINED_TOGETHER, MAX_EXPLAINED
+from optfair.serving.settings import MAX_EXPLAINED, PIECE_CALLS, PIECE_PEOPLE
 
 OK = 200
 PREDICT, EXPLAIN = "predict", "explain"
@@ -39,72 +40,92 @@ class Question:
     content: bytes
 
 
-@dataclass(frozen=True, eq=False)
-class ReadQuestion:
-    """The people of a question and notes on them, or why it is not answered."""
+@dataclass(eq=False)
+class OpenQuestion:
+    """The people of a question, notes on them, and what the model said of the first of them; or why it is refused."""
 
     kind: str
     people: list[Person] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    outcomes: list[Any] = field(default_factory=list)
     refusal: Refusal | None = None
+
+    @property
+    def n_left(self) -> int:
+        """Return the number of people who are still to be asked about."""
+        return len(self.rest)
+
+    @property
+    def rest(self) -> list[Person]:
+        """Return these people."""
+        return [] if self.refusal else self.people[len(self.outcomes) :]
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether there is nothing left to ask."""
+        return self.n_left == 0
 
 
 class Replies:
-    """Replies of one model. counters : of the people answered."""
+    """Replies of one model: each question is opened, asked about, with others or in pieces, and closed.
+
+    No question changes the reply to another. counters : of the people answered.
+    """
 
     def __init__(self, answers: ModelAnswers, counters: Counters) -> None:
         self.answers, self.counters = answers, counters
 
-    def reply(self, questions: Sequence[Question]) -> list[Reply]:
-        """Return a reply to each question; no question changes the reply to another."""
-        read = [self._read(question) for question in questions]
-        predictions = iter(self._ask(self.answers.predict, PREDICT, read))
-        reasons = iter(self._ask(self.answers.explain, EXPLAIN, read, EXPLAINED_TOGETHER))
-        replies = []
-        for question in read:
-            outcomes = predictions if question.kind == PREDICT else reasons
-            replies.append(self._write(question, [next(outcomes) for _ in question.people]))
-        return replies
-
-    def _read(self, question: Question) -> ReadQuestion:
+    def open(self, question: Question) -> OpenQuestion:
+        """Read a question; one that cannot be read is done."""
         try:
-            people, notes = self.answers.reader.read(read_document(question.content))
-            if question.kind == EXPLAIN and len(people) > MAX_EXPLAINED:
-                rule = f"at most {MAX_EXPLAINED} are explained at a time; send the others in further requests."
-                raise Refusal(INVALID, f"people: are {len(people):,}; {rule}")
-            return ReadQuestion(question.kind, people, notes)
+            document = read_document(question.content)
+            if question.kind == EXPLAIN:
+                _check_number(document)
+            people, notes = self.answers.reader.read(document)
+            return OpenQuestion(question.kind, people, notes)
         except Refusal as refusal:
-            return ReadQuestion(question.kind, refusal=refusal)
+            return OpenQuestion(question.kind, refusal=refusal)
         except Exception as error:
-            return ReadQuestion(question.kind, refusal=_failure(error))
+            return OpenQuestion(question.kind, refusal=_failure(error))
 
-    def _ask(
-        self,
-        ask: Callable[[Sequence[Person]], list[Any]],
-        kind: str,
-        questions: Sequence[ReadQuestion],
-        together: int | None = None,
-    ) -> list[Any]:
-        """Return the outcomes for the people of all questions of a kind. together : people of one call; None: all."""
-        people = [person for question in questions if question.kind == kind for person in question.people]
-        step = together or max(len(people), 1)
-        return [outcome for k in range(0, len(people), step) for outcome in ask(people[k : k + step])]
+    def n_calls(self, question: OpenQuestion) -> int:
+        """Return how many calls of the model the people of a question need."""
+        return len({self.answers.kind(person) for person in question.rest})
 
-    # -- one question ------------------------------------------------------------------------------------------
-    def _write(self, question: ReadQuestion, outcomes: list[Any]) -> Reply:
-        refusal = question.refusal
-        for person, outcome in zip(question.people, outcomes, strict=True):
-            if refusal is None and isinstance(outcome, Exception):
-                refusal = _refusal_of(outcome, person.place)
-        if refusal is not None:
-            return refusal_reply(refusal)
+    def advance(self, questions: Sequence[OpenQuestion]) -> None:
+        """Ask about all people of questions of one kind who are left."""
+        self._advance([(question, person) for question in questions for person in question.rest])
+
+    def advance_piece(self, questions: Sequence[OpenQuestion]) -> None:
+        """Ask about the first of them: so many people, in so many calls of the model."""
+        pairs = [(question, person) for question in questions for person in question.rest][:PIECE_PEOPLE]
+        kinds: set[Hashable] = set()
+        for k, (_, person) in enumerate(pairs):
+            kinds.add(self.answers.kind(person))
+            if len(kinds) > PIECE_CALLS:
+                pairs = pairs[:k]
+                break
+        self._advance(pairs)
+
+    def _advance(self, pairs: Sequence[tuple[OpenQuestion, Person]]) -> None:
+        if not pairs:
+            return
+        ask = self.answers.predict if pairs[0][0].kind == PREDICT else self.answers.explain
+        for (question, person), outcome in zip(pairs, ask([person for _, person in pairs]), strict=True):
+            question.outcomes.append(outcome)
+            if isinstance(outcome, Exception) and question.refusal is None:
+                question.refusal = _refusal_of(outcome, person.place)
+
+    def close(self, question: OpenQuestion) -> Reply:
+        """Return the reply to a question that is done."""
+        if question.refusal is not None:
+            return refusal_reply(question.refusal)
         try:
-            content = self._content(question, outcomes)
-            return Reply(OK, content_bytes(content))
+            return Reply(OK, content_bytes(self._content(question, question.outcomes)))
         except Exception as error:
             return refusal_reply(_failure(error))
 
-    def _content(self, question: ReadQuestion, outcomes: Sequence[Any]) -> dict[str, Any]:
+    def _content(self, question: OpenQuestion, outcomes: Sequence[Any]) -> dict[str, Any]:
         if question.kind == PREDICT:
             contents = [self.answers.answer_content(answer) for answer in outcomes]
             self._count(question.people, outcomes)
@@ -122,6 +143,14 @@ class Replies:
 def refusal_reply(refusal: Refusal) -> Reply:
     """Return what a client is sent that is not answered."""
     return Reply(refusal.status, content_bytes({"error": refusal.text}), refusal.headers, ends=refusal.ends)
+
+
+def _check_number(document: Any) -> None:
+    """Refuse to explain many people, before they are read."""
+    people = document.get(PEOPLE) if isinstance(document, dict) else None
+    if isinstance(people, list) and len(people) > MAX_EXPLAINED:
+        rule = f"at most {MAX_EXPLAINED} are explained at a time; send the others in further requests."
+        raise Refusal(INVALID, f"{PEOPLE}: are {len(people):,}; {rule}")
 
 
 def _refusal_of(error: Exception, place: str) -> Refusal:

@@ -63,10 +63,11 @@ class Server(uvicorn.Server):
         LOGGER.info("started at %s: %s", ", ".join(map(address, sockets or ())), self.service.title)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look from time to time at connections that take too long."""
+        """Look from time to time at connections that take too long, and at those whose client may have gone."""
         if counter % SWEEP_TICKS == 0:
             for connection in self._connections():
                 connection.end_overdue()
+                connection.probe()
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -91,7 +92,7 @@ class Server(uvicorn.Server):
         await self._wait(self._stop_time + grace, self._is_done)
         self.n_cut = sum(connection.has_whole_request() for connection in self._connections())
         for connection in self._connections():
-            connection.transport.abort()
+            connection.cut()
         if not self.force_exit:
             self.service.worker.stop(max(self._stop_time + grace - time.monotonic(), TICK_SECONDS))
         LOGGER.info("stopped: %d requests answered, %d cut off", self.service.app.n_answered, self.n_cut)

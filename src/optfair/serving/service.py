@@ -11,7 +11,7 @@ from optfair.constraints.naming import name_text
 from optfair.inputs.feature_schema import MAX_COLUMNS
 from optfair.reporting.wording import request_text
 from optfair.serving.answering import ModelAnswers, content_bytes
-from optfair.serving.app import Application, Handler
+from optfair.serving.app import Application, Handler, reply_in_time
 from optfair.serving.bodies import BodyReader
 from optfair.serving.counters import MEDIA_TYPE, Counters
 from optfair.serving.examples import ExamplePeople
@@ -23,7 +23,7 @@ from optfair.serving.people import PeopleReader
 from optfair.serving.refusals import BUSY, CONFLICT, Refusal
 from optfair.serving.replies import EXPLAIN, OK, PREDICT, Question, Replies, Reply
 from optfair.serving.self_test import SelfTest
-from optfair.serving.settings import ServiceSettings
+from optfair.serving.settings import HELD_BODIES, HELD_EXPLAINED, ServiceSettings
 from optfair.serving.worker import Worker
 
 NO_REASONS = (
@@ -50,10 +50,13 @@ class Service:
         }
         self.counters = Counters(handlers, answers.class_names)
         self.app = Application(handlers, self.counters)
-        self.worker = Worker(Replies(answers, self.counters).reply, self.counters.count_batch)
+        self.worker = Worker(Replies(answers, self.counters), self.counters.count_batch)
         self.counters.watch_queue(self.worker.n_waiting)
         self._explains = answers.explains
-        self._bodies = BodyReader(settings.max_bytes)
+        self._bodies = {
+            PREDICT: BodyReader(settings.max_bytes, HELD_BODIES),
+            EXPLAIN: BodyReader(settings.max_bytes, HELD_EXPLAINED),
+        }
         self._state = Health(SelfTest(answers, examples), self.worker)
         self._facts = model_facts(model, self.title)
         openapi = OpenApi(answers, examples, self.title, settings, explains=settings.explains and answers.explains)
@@ -70,11 +73,12 @@ class Service:
         return await self._ask(request, EXPLAIN)
 
     async def _ask(self, request: Request, kind: str) -> Reply:
-        body = await self._bodies.read(request)
+        bodies = self._bodies[kind]
+        body = await bodies.read(request)
         try:
-            return await self.worker.ask(Question(kind, body))
+            return await reply_in_time(self.worker.ask(Question(kind, body)), request)
         finally:
-            self._bodies.release(body)
+            bodies.release(body)
 
     async def _health(self, request: Request) -> Reply:
         state = STOPPING if self.app.is_stopping else await self._state.state()
