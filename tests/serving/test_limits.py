@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair.serving import app, bodies, worker
+from optfair.serving.answering import ModelAnswers
 from optfair.serving.settings import MAX_EXPLAINED
 from tests.serving.helpers import HOST, JSON, serving, wait_for
 from tests.serving.moody import CRASH, FINE, REFUSE, ask_while_held, held, moody
@@ -244,6 +245,27 @@ def test_a_person_whom_the_model_cannot_answer():
             assert service.error({"people": [FINE, CRASH, REFUSE]}, path, status=500) == "internal error"
         for name in moody().classes_:
             assert service.metric(f'optfair_answers_total{{answer="{name}"}}') == 0
+
+
+@pytest.mark.parametrize("path", ["/predict", "/explain"])
+def test_many_people_who_cannot_be_answered_cost_a_few_calls(monkeypatch, path):
+    """The first of them is searched for in halves; the others of the request are not asked about any more."""
+    calls = []
+    ask = ModelAnswers._predict if path == "/predict" else ModelAnswers._explain
+
+    def counted(answers, people):
+        calls.append(len(people))
+        return ask(answers, people)
+
+    with serving(moody()) as service:
+        monkeypatch.setattr(ModelAnswers, ask.__name__, counted)
+        message = "the model cannot answer: cannot read [667002.25]"
+        assert service.error({"people": [FINE] * 3 + [REFUSE] * 17}, path) == f"people[3]: {message}"
+        assert len(calls) <= 9 and sum(calls) <= 60
+        calls.clear()
+        keys = [{"features": REFUSE, "key": k} for k in range(8)]  # another call for those with keys
+        assert service.error({"people": [FINE, *keys, REFUSE]}, path).endswith(message)
+        assert len(calls) <= 6
 
 
 @pytest.mark.parametrize("path", ["/predict", "/explain"])

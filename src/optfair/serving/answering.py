@@ -1,12 +1,12 @@
 """Ask the model about the people of several requests in one call, without one request being felt by another.
 
 The answers are those of `predict`, and of `explain`, for each person alone. What a call cannot answer is asked about
-again in halves, so that one person who cannot be answered costs the others a few calls, and no answer.
+again in halves, so that one person who cannot be answered costs the others a few calls, and no answer. A request is
+refused for the first such person, so that nobody else of it is asked about after that.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,10 @@ from optfair.serving.people import PeopleReader, Person
 from optfair.serving.settings import DIGITS
 
 Call = Callable[[Sequence[Person]], list[Any]]
+
+
+class NotAskedError(Exception):
+    """The outcome of people who were not asked about, since others of their request cannot be answered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +64,12 @@ class ModelAnswers:
         return hasattr(self.model, "rule_")
 
     # -- answers -----------------------------------------------------------------------------------------------
-    def predict(self, people: Sequence[Person]) -> list[Answer | Exception]:
-        """Return the answer for each person, or the exception that asking about them ended with."""
-        return self._by_kind(people, self._predict)
+    def predict(self, people: Sequence[Person], owners: Sequence[int] | None = None) -> list[Answer | Exception]:
+        """Return the answer for each person, or the exception that asking about them ended with.
+
+        owners : the request that each belongs to, by number; None: each is one.
+        """
+        return self._by_kind(people, owners, self._predict)
 
     def _predict(self, people: Sequence[Person]) -> list[Answer]:
         model, arguments = self.model, self._arguments(people)
@@ -78,9 +85,9 @@ class ModelAnswers:
         probabilities = dict(zip(self.class_names, numbers, strict=True))
         return {"answer": self.labels[answer.code], "drawn": answer.is_drawn, "probabilities": probabilities}
 
-    def explain(self, people: Sequence[Person]) -> list[Reasons | Exception]:
+    def explain(self, people: Sequence[Person], owners: Sequence[int] | None = None) -> list[Reasons | Exception]:
         """Return the reasons for the answer of each person, or the exception that asking about them ended with."""
-        return self._by_kind(people, self._explain)
+        return self._by_kind(people, owners, self._explain)
 
     def _explain(self, people: Sequence[Person]) -> list[Reasons]:
         X = self.reader.rows.table([person.cells for person in people])
@@ -92,23 +99,14 @@ class ModelAnswers:
         """Return what is equal for people who are asked about in one call: keys or none, and values of these types."""
         return person.key is None, self.reader.rows.kind(person.cells)
 
-    def _by_kind(self, people: Sequence[Person], ask: Call) -> list[Any]:
+    def _by_kind(self, people: Sequence[Person], owners: Sequence[int] | None, ask: Call) -> list[Any]:
         places: dict[Hashable, list[int]] = {}
         for k, person in enumerate(people):
             places.setdefault(self.kind(person), []).append(k)
-        outcomes: dict[int, Any] = {}
+        questions = PeopleOfRequests(people, range(len(people)) if owners is None else owners, ask)
         for part in places.values():
-            outcomes |= dict(zip(part, self._in_halves([people[k] for k in part], ask), strict=True))
-        return [outcomes[k] for k in range(len(people))]
-
-    def _in_halves(self, people: Sequence[Person], ask: Call) -> list[Any]:
-        try:
-            return list(ask(people))
-        except Exception as error:  # of whatever kind: the others must not notice
-            if len(people) == 1:
-                return [error]
-        middle = len(people) // 2
-        return self._in_halves(people[:middle], ask) + self._in_halves(people[middle:], ask)
+            questions.ask_about(part)
+        return questions.outcomes
 
     def _arguments(self, people: Sequence[Person]) -> dict[str, Any]:
         """Return the groups, for a model that is told them."""
@@ -120,10 +118,30 @@ class ModelAnswers:
         return {"sensitive_features": pd.Series(labels, name=names[0], dtype=object)}
 
 
-def content_bytes(content: Any) -> bytes:
-    """Return JSON. A lone surrogate, in the name of a field, is written as the escape that it came as."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")
+class PeopleOfRequests:
+    """People, the number of the request of each, and what asking about them ended with."""
+
+    def __init__(self, people: Sequence[Person], owners: Sequence[int], ask: Call) -> None:
+        self._people, self._owners, self._ask = people, owners, ask
+        self._refused: set[int] = set()
+        self.outcomes: list[Any] = [NotAskedError()] * len(people)
+
+    def ask_about(self, places: Sequence[int]) -> None:
+        """Ask about people in one call, or in halves of it, but for those whose request is refused anyway."""
+        places = [k for k in places if self._owners[k] not in self._refused]
+        if not places:
+            return
+        try:
+            outcomes = self._ask([self._people[k] for k in places])
+        except Exception as error:  # of whatever kind: the others must not notice
+            if len(places) > 1:
+                self.ask_about(places[: len(places) // 2])
+                self.ask_about(places[len(places) // 2 :])
+                return
+            outcomes = [error]
+            self._refused.add(self._owners[places[0]])
+        for k, outcome in zip(places, outcomes, strict=True):
+            self.outcomes[k] = outcome
 
 
 def _keys(people: Sequence[Person]) -> list[Any] | None:

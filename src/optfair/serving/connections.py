@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from optfair.serving.app import CONNECTION
+from optfair.serving.documents import document_bytes
+from optfair.serving.refusals import BAD_JSON, BUSY
 from optfair.serving.settings import MAX_CONNECTIONS, REQUEST_SECONDS, RETRY_SECONDS
 
-FULL = json.dumps({"error": "too many connections; try again in a second."}).encode()
-FULL_RESPONSE = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: %d\r\n"
-    b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (RETRY_SECONDS, len(FULL), FULL)
-)
+FULL = "too many connections; try again in a second."
+RETRY_HEADER = (b"retry-after", b"%d" % RETRY_SECONDS)
 
 
 class Connection(H11Protocol):
@@ -34,8 +34,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._busy_since = self._last_event = self.loop.time()  # until its first request has been answered
         if len(self.connections) > MAX_CONNECTIONS:
-            transport.write(FULL_RESPONSE)
-            transport.close()
+            self._refuse(BUSY, FULL, [RETRY_HEADER])
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request under way that nobody waits for its answer."""
@@ -116,14 +115,18 @@ class Connection(H11Protocol):
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
-        content = json.dumps({"error": msg}).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(content)).encode()),
-            (b"connection", b"close"),
-        ]
+        self._refuse(BAD_JSON, msg)
+
+    def _refuse(self, status: int, text: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Answer with an error before there is a request, and end the connection."""
+        content = document_bytes({"error": text})
+        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Response(
+                status_code=status,
+                headers=[*own, *headers, (b"connection", b"close")],
+                reason=HTTPStatus(status).phrase.encode(),
+            ),
             h11.Data(data=content),
             h11.EndOfMessage(),
         ):

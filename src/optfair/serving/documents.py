@@ -1,4 +1,7 @@
-"""Read the JSON of a request: strictly where two readers could disagree, and NaN, which many writers write."""
+"""Read the JSON of a request: strictly where two readers could disagree, and NaN, which many writers write.
+
+Write that of a reply so that every reader reads it.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         raise Refusal(BAD_JSON, f"body: an object has the key {json_text(twice)} twice; give it once.")
     return members
+
+
+def document_bytes(document: Any) -> bytes:
+    """Return JSON. A lone surrogate, in the name of a field, is written as the escape that it came as."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")

@@ -8,7 +8,7 @@ from typing import Any
 from optfair.inputs.feature_schema import BOOLEAN, INTEGER, NUMBER, TEXT, Feature
 from optfair.inputs.score_columns import ScoreColumns
 from optfair.serving.envelopes import FEATURES, GROUP, KEY, PEOPLE
-from optfair.serving.groups import group_value
+from optfair.serving.groups import group_value, label_parts
 from optfair.serving.people import PeopleReader
 
 SHOWN_PEOPLE = 2
@@ -35,9 +35,11 @@ class ExamplePeople:
     def _person(self, k: int, n: int) -> dict[str, Any]:
         rows, groups = self.reader.rows, self.reader.groups
         label = groups.labels[k % len(groups.labels)]
-        parts = label if isinstance(label, tuple) else (label,)
         given: dict[Any, Any] = dict.fromkeys(self._scores, 1 / max(len(self._scores), 1))
-        given |= {part.name or part.position: value for part, value in zip(rows.group_fields, parts, strict=False)}
+        given |= {
+            part.name or part.position: value
+            for part, value in zip(rows.group_fields, label_parts(label), strict=False)
+        }
         values = [
             given.get(part.name or part.position, example_value(part.feature, (k + place) % n, n))
             for place, part in enumerate(rows.read_fields)

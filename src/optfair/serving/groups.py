@@ -60,7 +60,7 @@ class GroupReader:
         """Return the name of a group in counters; None for a missing one."""
         if label in self._places:
             return name_text(self.labels[self._places[label]])
-        parts = label if isinstance(label, tuple) else (label,)
+        parts = label_parts(label)
         return None if any(part is None for part in parts) else OTHER
 
     # -- labels ------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class GroupReader:
         """Return a group that `predict` takes, or refuse it."""
         if label in self._places:
             return label
-        parts = label if isinstance(label, tuple) else (label,)
+        parts = label_parts(label)
         if any(part is None for part in parts):
             raise Refusal(INVALID, f"{place}: is missing; the model needs it: {self._choice()}.")
         if not self.takes_strangers:
@@ -104,6 +104,11 @@ class GroupReader:
         names = [group_text(label, self.attributes) for label in self.labels[:SHOWN_GROUPS]]
         rest = f" and {len(self.labels) - SHOWN_GROUPS} more" if len(self.labels) > SHOWN_GROUPS else ""
         return f"{', '.join(names)}{rest}"
+
+
+def label_parts(label: Any) -> tuple[Any, ...]:
+    """Return the attributes of a group."""
+    return label if isinstance(label, tuple) else (label,)
 
 
 def group_value(label: Any, attributes: Sequence[str]) -> Any:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optfair.errors import brief_text
-from optfair.serving.answering import Answer, ModelAnswers, Reasons, content_bytes
+from optfair.serving.answering import Answer, ModelAnswers, NotAskedError, Reasons
 from optfair.serving.counters import Counters
-from optfair.serving.documents import read_document
+from optfair.serving.documents import document_bytes, read_document
 from optfair.serving.envelopes import PEOPLE
 from optfair.serving.log import log_failure
 from optfair.serving.people import Person
@@ -111,9 +111,10 @@ class Replies:
         if not pairs:
             return
         ask = self.answers.predict if pairs[0][0].kind == PREDICT else self.answers.explain
-        for (question, person), outcome in zip(pairs, ask([person for _, person in pairs]), strict=True):
+        people, owners = [person for _, person in pairs], [id(question) for question, _ in pairs]
+        for (question, person), outcome in zip(pairs, ask(people, owners), strict=True):
             question.outcomes.append(outcome)
-            if isinstance(outcome, Exception) and question.refusal is None:
+            if question.refusal is None and isinstance(outcome, Exception) and not isinstance(outcome, NotAskedError):
                 question.refusal = _refusal_of(outcome, person.place)
 
     def close(self, question: OpenQuestion) -> Reply:
@@ -121,7 +122,7 @@ class Replies:
         if question.refusal is not None:
             return refusal_reply(question.refusal)
         try:
-            return Reply(OK, content_bytes(self._content(question, question.outcomes)))
+            return Reply(OK, document_bytes(self._content(question, question.outcomes)))
         except Exception as error:
             return refusal_reply(_failure(error))
 
@@ -142,7 +143,7 @@ class Replies:
 
 def refusal_reply(refusal: Refusal) -> Reply:
     """Return what a client is sent that is not answered."""
-    return Reply(refusal.status, content_bytes({"error": refusal.text}), refusal.headers, ends=refusal.ends)
+    return Reply(refusal.status, document_bytes({"error": refusal.text}), refusal.headers, ends=refusal.ends)
 
 
 def _check_number(document: Any) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optfair.serving.answering import Answer, ModelAnswers, content_bytes
-from optfair.serving.documents import read_document
+from optfair.serving.answering import Answer, ModelAnswers
+from optfair.serving.documents import document_bytes, read_document
 from optfair.serving.envelopes import PEOPLE
 from optfair.serving.examples import ExamplePeople
 
@@ -24,7 +24,7 @@ class SelfTest:
     def __init__(self, answers: ModelAnswers, examples: ExamplePeople) -> None:
         self._answers = answers
         body = {PEOPLE: examples.people(min(N_PEOPLE, answers.reader.max_people))}
-        self._people, _ = answers.reader.read(read_document(content_bytes(body)))
+        self._people, _ = answers.reader.read(read_document(document_bytes(body)))
         self._compares_codes = answers.model.decision != "sampled"
         self._expected = self._ask()
         alone = [self._ask([k])[0] for k in range(len(self._people))]

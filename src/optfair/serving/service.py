@@ -10,10 +10,11 @@ from optfair import __version__
 from optfair.constraints.naming import name_text
 from optfair.inputs.feature_schema import MAX_COLUMNS
 from optfair.reporting.wording import request_text
-from optfair.serving.answering import ModelAnswers, content_bytes
+from optfair.serving.answering import ModelAnswers
 from optfair.serving.app import Application, Handler, reply_in_time
 from optfair.serving.bodies import BodyReader
 from optfair.serving.counters import MEDIA_TYPE, Counters
+from optfair.serving.documents import document_bytes
 from optfair.serving.examples import ExamplePeople
 from optfair.serving.health import OK as HEALTHY
 from optfair.serving.health import STOPPING, Health
@@ -60,7 +61,7 @@ class Service:
         self._state = Health(SelfTest(answers, examples), self.worker)
         self._facts = model_facts(model, self.title)
         openapi = OpenApi(answers, examples, self.title, settings, explains=settings.explains and answers.explains)
-        self._openapi_reply = Reply(OK, content_bytes(openapi.document()))
+        self._openapi_reply = Reply(OK, document_bytes(openapi.document()))
         self._page_reply = page_reply(openapi)
 
     # -- handlers ----------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ class Service:
 
     async def _health(self, request: Request) -> Reply:
         state = STOPPING if self.app.is_stopping else await self._state.state()
-        return Reply(OK if state == HEALTHY else BUSY, content_bytes({"status": state, **self._facts}))
+        return Reply(OK if state == HEALTHY else BUSY, document_bytes({"status": state, **self._facts}))
 
     async def _metrics(self, request: Request) -> Reply:
         return Reply(OK, self.counters.text(), media_type=MEDIA_TYPE)
