@@ -111,6 +111,7 @@ def model(model_files, tmp_path):
     """Return the file of that model, with its key and train.csv next to it."""
     for name, content in model_files.items():
         (tmp_path / name).write_bytes(content)
+    (tmp_path / "model.skops.key").chmod(0o600)  # as it was written
     return tmp_path / "model.skops"
 
 

@@ -47,7 +47,6 @@ def test_scorers_are_compared_with_the_model(run, model, new, tmp_path):
 def test_the_written_scorer_answers_as_the_command_does(run, model, new, tmp_path):
     """The whole way, as a service goes it: another process, no package, the key from its file."""
     run("export", model, "-o", tmp_path / "fair.json")
-    os.chmod(f"{model}.key", 0o600)  # as `optfair fit` writes it
     run("predict", model, new, "-o", tmp_path / "answers.csv", "--only", "--key", "id")
     script = (
         "import csv, json, optfair_score\n"

@@ -377,7 +377,7 @@ def test_stable_keys_pass():
     columns = [
         np.arange(N), [str(k) for k in range(N)], [b"%d" % k for k in range(N)], [(k, "a") for k in range(N)],
         [[k, 1] for k in range(N)], [uuid.UUID(int=k) for k in range(N)], dates, list(dates.date), dates.to_period("D"),
-        [decimal.Decimal(k) for k in range(N)], ["\ud800"] * N, pd.array(range(N), "Int64"), np.arange(N) > 30,
+        [decimal.Decimal(k) for k in range(N)], ["é☃"] * N, pd.array(range(N), "Int64"), np.arange(N) > 30,
     ]  # fmt: skip
     for keys in columns:
         assert (predict(keys=keys) == predict(keys=list(keys))).all()

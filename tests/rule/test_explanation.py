@@ -69,7 +69,7 @@ def test_the_draw_is_the_hash_of_the_documented_bytes(hot, Z):
             assert np.isnan(by_key["draw"][k]) and np.isnan(by_key["draw_low"][k])
             continue
         n_draws += 1
-        assert by_key["draw"][k] == second_draw(hot.key, b"ki%d" % (1000 + k))
+        assert by_key["draw"][k] == second_draw(hot.key, b"ks%d" % (1000 + k))
         assert by_row["draw"][k] == second_draw(hot.key, Z[k].astype("<f4").tobytes())
     assert n_draws > 100
 

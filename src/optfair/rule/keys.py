@@ -61,11 +61,11 @@ def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> by
     if key is None:
         if fingerprint is None or not key_file.exists():
             return None
-        if os.name == "posix" and key_file.stat().st_mode & OTHERS:
-            warn(f"{key_file.name}: others can read the key, and foretell draws; chmod 600.")
         key = key_file.read_bytes().decode("latin-1")
     for candidate in _read_keys(key):
         if fingerprint in (None, key_fingerprint(candidate)):
+            if source != "key" and os.name == "posix" and key_file.stat().st_mode & OTHERS:
+                warn(f"{source}: others can read the key, and foretell draws; chmod 600.")
             return candidate
     raise RuleFileError(f"{source}: not the {KEY_BYTES}-byte key that was written with this rule.")
 
