@@ -7,7 +7,7 @@ import pytest
 
 from optfair.errors import ExportError
 from optfair.export.checking import compare_graph, compare_scorers
-from tests.export.helpers import GROUP_NEW, TABLE, TABLE_NEW, X_NEW, fit_post
+from tests.export.helpers import GROUP, GROUP_NEW, TABLE, TABLE_NEW, X_NEW, X, fit_post
 
 
 def test_graphs_are_compared(tmp_path):
@@ -47,6 +47,18 @@ def test_scorers_are_compared(tmp_path):
     assert all(not c.different for c in compare_scorers(model, path, X_NEW[:100], GROUP_NEW[:100], keys))
     other = model.with_tolerance(0.4)
     assert all(c.different for c in compare_scorers(other, path, X_NEW[:100], GROUP_NEW[:100], keys))
+
+
+@pytest.mark.parametrize("options", [{"missing": "group"}, {"missing": "group", "unseen": "blind"}])
+def test_scorers_are_given_groups_as_people_have_them(options, tmp_path):
+    """Missing ones too: what a scorer makes of them is part of what is compared."""
+    groups = np.where(np.arange(len(X)) % 4 == 0, None, GROUP)
+    model = fit_post(groups=groups, awareness="aware", **options)
+    path = model.export(tmp_path / "fair.json")[0]
+    new = np.where(np.arange(100) % 3 == 0, None, GROUP_NEW[:100])
+    if "unseen" in options:
+        new[::7] = "x"
+    assert all(not c.different and c.largest < 1e-9 for c in compare_scorers(model, path, X_NEW[:100], new, None))
 
 
 def test_what_node_says_is_passed_on(tmp_path):

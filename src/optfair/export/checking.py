@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from optfair.errors import ExportError, brief_text
 from optfair.export.inputs import InputNames, graph_feeds
@@ -119,8 +120,10 @@ def _requests(model: Any, document: dict[str, Any], X: Any, groups: Any) -> list
         raws = [posterior(features).tolist() for posterior in models]
         requests = [{"joint": list(zs) if len(zs) > 1 else zs[0]} for zs in zip(*raws, strict=True)]
     if codes is not None:
-        labels = [*(plain_label(label, "groups") for label in model.groups_), None]  # the last of a group not seen
-        requests = [{**request, "group": labels[code]} for request, code in zip(requests, codes.tolist(), strict=True)]
+        # As they are given: what a scorer makes of a missing group, or of one it has not seen, is compared too.
+        attributes = pd.DataFrame(model._groups_of(X, groups)).to_numpy(dtype=object).tolist()
+        persons = [plain_value(labels if len(labels) > 1 else labels[0]) for labels in attributes]
+        requests = [{**request, "group": group} for request, group in zip(requests, persons, strict=True)]
     return requests
 
 
