@@ -169,6 +169,19 @@ def test_sampled_decisions_are_drawn_anew():
         assert abs(share - h[k].max()) < 5 * np.sqrt(0.25 / len(sample))
 
 
+def test_two_requests_that_are_the_same_get_draws_of_their_own():
+    asked = table_case(OptFairPost(decision="sampled", **FAST))
+    people = in_full([row for row in asked.features if asked.model.predict_proba([row]).max() < 0.9] * 30)
+    answers = []
+    for _ in range(2):  # two services too: copies of one would draw alike
+        with serving(asked.model) as service:
+            answers += [service.answers(people) for _ in range(2)]
+    for k in range(4):
+        for other in answers[:k]:
+            n_other = sum(one != two for one, two in zip(answers[k], other, strict=True))
+            assert 0.02 * len(people) < n_other < 0.9 * len(people)
+
+
 @pytest.mark.parametrize("labels", [[1, 2, 3], [0.0, 1.0, 2.0], [True, False, True], ["ü", "<b>", '"']])
 def test_labels_keep_their_type(labels):
     base = case("array")

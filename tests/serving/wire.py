@@ -58,3 +58,11 @@ def read_response(connection):
         while len(body) < int(headers.get("content-length", 0)):
             body += file.read(int(headers["content-length"]) - len(body))
     return status, headers, body
+
+
+def is_cut(connection):
+    """Tell whether a connection ends without an answer."""
+    try:
+        return read_all(connection) == b""
+    except ConnectionResetError:
+        return True
