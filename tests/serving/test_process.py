@@ -31,7 +31,8 @@ ASK = request("/predict", b"[0.5, 1, 2]")
 def process(tmp_path):
     """Run a service that writes to a file; yield (process, how to ask it, how to read what it wrote)."""
     log = tmp_path / "log"
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     with log.open("wb") as file:
         running = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=file, stderr=file, cwd=ROOT, env=environment)
     try:
