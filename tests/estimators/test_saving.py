@@ -148,6 +148,7 @@ def saved(content, tmp_path):
     path = tmp_path / "model.skops"
     path.write_bytes(content[0])
     path.with_name("model.skops.key").write_bytes(content[1])
+    path.with_name("model.skops.key").chmod(0o600)
     return path
 
 
