@@ -24,7 +24,7 @@ ERRORS = {
     "415": "The body is not application/json.",
     "422": "A person cannot be answered; the message names the person, the field, the value and the rule.",
     "500": "Internal error.",
-    "503": "Too many requests wait.",
+    "503": "Too many requests wait, or the model did not come to it in time.",
 }
 REQUEST_TEXT = (
     'One person, or `{"people": [...]}`. A person is `{"features": ..., "key": ..., "group": ...}`, where only the '
