@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from optfair import load_model
-from tests.cli.helpers import FEATURES, make_train, read_codes
+from optfair.estimators.loading import untrusted_types
+from tests.cli.helpers import FEATURES, FIT, make_train, read_codes
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +43,17 @@ def test_scorers_are_compared_with_the_model(run, model, new, tmp_path):
     assert (code, err) == (0, ""), err
     assert "Python scorer: 240 people" in out and "answers differ" not in out
     assert {path.name for path in tmp_path.iterdir()} >= {"fair.json", "optfair_score.py", "optfair_score.mjs"}
+
+
+def test_what_scorers_are_given_is_said(run, new, tmp_path):
+    """Trees are not in the file: a comparison that begins behind them says so."""
+    make_train().to_csv(tmp_path / "train.csv", index=False)
+    model, note = tmp_path / "trees.skops", "fair.json holds no models (they are not linear): scorers are given P(A, Y"
+    assert run("fit", tmp_path / "train.csv", *FIT, "--drop", "race", "--estimator", "forest", "-o", model)[0] == 0
+    trust = [part for name in untrusted_types(model) for part in ("--trust", name)]
+    out = run("export", model, "-o", tmp_path / "fair.json", "--check", new, "--key", "id", *trust)[1]
+    assert note in out and "Python scorer: 240 people" in out
+    assert note not in run("export", model, "-o", tmp_path / "other.json", *trust)[1]
 
 
 def test_the_written_scorer_answers_as_the_command_does(run, model, new, tmp_path):

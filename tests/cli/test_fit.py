@@ -79,6 +79,32 @@ def test_a_seed_gives_the_same_rule_and_another_key(run, train, tmp_path):
     assert (tmp_path / "first.key").read_bytes() != (tmp_path / "second.key").read_bytes()
 
 
+@pytest.mark.parametrize("method", [[], ["--method", "in", "--rounds", "3"]])
+def test_a_model_that_replaces_another_keeps_its_draws(run, refuse, train, tmp_path, method):
+    old, new, key_file = (tmp_path / name for name in ("old.skops", "new.skops", "old.skops.key"))
+    assert run("fit", train, *TRAIN, *method, "-o", old)[0] == 0
+    assert run("fit", train, *TRAIN, *method, "-o", new, "--key-file", key_file)[0] == 0
+    assert load_model(new)._key() == load_model(old)._key()
+    X = make_train(seed=3)[FEATURES]
+    assert load_model(new).predict(X).tolist() == load_model(old).predict(X).tolist()
+    assert run("fit", train, *TRAIN, *method, "-o", old, "--key-file", key_file)[0] == 0  # in its place
+    assert load_model(new)._key() == load_model(old)._key()
+    assert "--key-file train.csv: not a key file, which has lines of " in refuse(
+        "fit", train, *TRAIN, "-o", new, "--key-file", train
+    )
+    assert "no.key" in refuse("fit", train, *TRAIN, "-o", new, "--key-file", tmp_path / "no.key")
+
+
+@pytest.mark.parametrize("method", [[], ["--method", "in", "--rounds", "3"]])
+def test_how_people_at_the_border_are_decided(run, train, tmp_path, method):
+    output = tmp_path / "m.skops"
+    assert run("fit", train, *TRAIN, *method, "-o", output, "--decision", "argmax")[0] == 0
+    model, X = load_model(output), make_train(seed=3)[FEATURES]
+    assert model.predict(X).tolist() == model.classes_[model.predict_proba(X).argmax(axis=1)].tolist()
+    assert run("fit", train, *TRAIN, *method, "-o", output, "--hashing", "hmac-sha256")[0] == 0
+    assert load_model(output).hashing == "hmac-sha256" and load_model(output).decision == "hashed"
+
+
 def test_in_processing(run, refuse, train, tmp_path):
     output = tmp_path / "m.skops"
     make_train(seed=1).to_csv(tmp_path / "test.csv", index=False)

@@ -76,13 +76,18 @@ def test_the_key_may_come_from_the_environment(model, people, tmp_path, monkeypa
         assert ask(service.port, "/predict", {"people": people})[1]["answers"] == expected
 
 
-def test_the_key_of_the_environment_is_taken_where_the_file_is_somebody_elses(model, tmp_path, monkeypatch):
-    """In a container the file belongs to the user outside; root may read everything, so that this is told."""
+def test_the_key_of_the_environment_comes_first(refuse, model, tmp_path, monkeypatch):
+    """In a container a file may be there, and be another user's, or another model's."""
     key = (tmp_path / "model.skops.key").read_text().split()[-1]
     (tmp_path / "model.skops.key").write_text("not to be read")
-    monkeypatch.setattr("os.access", lambda path, mode: False)
     monkeypatch.setenv("OPTFAIR_KEY", key)
     assert load_fair_model(str(model), [])._key().hex() == key
+    message = "OPTFAIR_KEY in the environment: key: not the 32-byte key that was written with this rule."
+    for other in ("00" * 32, ""):
+        monkeypatch.setenv("OPTFAIR_KEY", other)
+        assert message in refuse("serve", model, "--port", "0")
+    monkeypatch.delenv("OPTFAIR_KEY")
+    assert "model.skops.key: not the 32-byte key that was written with this rule." in refuse("serve", model)
 
 
 REFUSALS = {

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from optfair import OptFairInPost, OptFairPost, OptFairWarning, load_model
-from optfair.estimators.saving import untrusted_types
+from optfair.estimators.loading import untrusted_types
 from tests.estimators.helpers import FRAME, SEX, Recorder, X, Y, make_post
 from tests.estimators.writings import NAMES, WAYS, make_table, python_models, to_records, typed, with_missing
 

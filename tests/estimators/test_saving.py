@@ -308,3 +308,21 @@ def test_without_skops_one_line_says_what_to_install(model, tmp_path, monkeypatc
         with pytest.raises(ImportError) as caught:
             call(tmp_path / "model.skops")
         assert str(caught.value) == f'{caller} needs skops: pip install "optfair[save]"'
+
+
+def test_a_model_that_replaces_another_keeps_its_draws(tmp_path):
+    old, new = (make_post(random_state=seed).fit(X, Y, sensitive_features=SEX) for seed in (1, 2))
+    assert new._key() != old._key()
+    assert new.keep_key(old) is new and new._key() == old._key()
+    pytest.importorskip("skops", reason="models are saved by skops")
+    old.save(tmp_path / "old.skops")
+    other = make_post(random_state=3).fit(X, Y, sensitive_features=SEX).keep_key(tmp_path / "old.skops.key")
+    assert other._key() == old._key()
+    (tmp_path / "old.skops.key").unlink()
+    with pytest.raises(ValueError, match=r"^source: the model has no key; load it with the file that was saved besid"):
+        new.keep_key(load_model(tmp_path / "old.skops"))
+    (tmp_path / "text").write_text("no key")
+    with pytest.raises(RuleFileError, match=r"^text: not a key file, which has lines of a fingerprint and a key."):
+        new.keep_key(tmp_path / "text")
+    with pytest.raises(NotFittedError):
+        make_post().keep_key(old)

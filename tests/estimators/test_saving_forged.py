@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from optfair import ModelFileError, load_model
-from optfair.estimators.saving import untrusted_types
+from optfair.estimators.loading import untrusted_types
 from optfair.utils.loaded_models import _parts
 from tests.estimators.helpers import SEX, X_NEW, X, Y, make_post
 
@@ -27,7 +27,7 @@ SCRIPT = """
 import sys
 import numpy as np
 from optfair import ModelFileError, load_model
-from optfair.estimators.saving import untrusted_types
+from optfair.estimators.loading import untrusted_types
 try:
     model = load_model(sys.argv[1], trusted=untrusted_types(sys.argv[1]))
 except ModelFileError as error:

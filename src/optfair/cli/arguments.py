@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from optfair.cli.deployment import add_export, add_serve
+from optfair.cli.fitting import add_fit, add_frontier
 from optfair.cli.options import (
     DEFAULT_CRITERION,
     EXIT_CODES,
@@ -16,7 +17,6 @@ from optfair.cli.options import (
     add_pages,
     add_reference,
     add_table,
-    add_training,
     command,
 )
 
@@ -36,13 +36,13 @@ def make_parser() -> argparse.ArgumentParser:
     adders = (
         _add_demo,
         _add_audit,
-        _add_fit,
+        add_fit,
         _add_predict,
         _add_explain,
         _add_report,
         add_export,
         add_serve,
-        _add_frontier,
+        add_frontier,
         _add_plan,
         _add_monitor,
         _add_datasets,
@@ -134,63 +134,6 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     add_pages(parser)
 
 
-def _add_fit(commands: argparse._SubParsersAction) -> None:
-    parser = command(commands, "fit", "fit a fair classifier to a table and save it")
-    add_training(parser, folders=True)
-    parser.add_argument(
-        "--method",
-        choices=("post", "in"),
-        default="post",
-        help="post-processing or in-processing (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--confidence",
-        type=float,
-        metavar="LEVEL",
-        help="promise the tolerance to new people with this probability, such as 0.95, or exit with 1 if that cannot "
-        "be promised (default: the tolerance holds in expectation for the people fitted on)",
-    )
-    parser.add_argument(
-        "--unpromised",
-        choices=("error", "mix", "loosen"),
-        default="error",
-        help="if the tolerance cannot be promised: end with the reason, draw a share of the decisions from a constant, "
-        "or loosen the tolerance (default: %(default)s)",
-    )
-    parser.add_argument("--rounds", type=int, metavar="N", help="number of rounds of --method in (default: 50)")
-    parser.add_argument(
-        "--mixture",
-        choices=("last_half", "all", "lp"),
-        help="which rounds of --method in are mixed, and how (default: last_half)",
-    )
-    parser.add_argument(
-        "--held-out",
-        type=float,
-        metavar="SHARE",
-        help="share of the people that --method in sets aside to measure the constraints on (default: 0)",
-    )
-    parser.add_argument(
-        "--no-path",
-        action="store_true",
-        help="do not solve for 20 other tolerances and save them with the model; `optfair explain` then cannot say at "
-        "which tolerance an answer would be another",
-    )
-    parser.add_argument(
-        "--sample",
-        type=int,
-        metavar="N",
-        help="for a folder: people that are drawn to fit models on (default: 200,000); the rule is of everybody",
-    )
-    parser.add_argument(
-        "--cache",
-        metavar="DIR",
-        help="for a folder: keep the probabilities of everybody here, so that the models are asked once",
-    )
-    add_cluster(parser, "ask the models and add up")
-    parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="model file, for example model.skops")
-    add_pages(parser)
-
-
 def _add_predict(commands: argparse._SubParsersAction) -> None:
     parser = command(commands, "predict", "predict the classes of the people in a table with a saved model")
     add_model(parser, folders=True)
@@ -248,17 +191,6 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         help="answer for which the report has selection rates and impact ratios; repeat it",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the report: a page (.html), Markdown (.md) or .json")
-
-
-def _add_frontier(commands: argparse._SubParsersAction) -> None:
-    parser = command(commands, "frontier", "show what fairness costs in accuracy, as a table and a picture")
-    add_training(parser)
-    parser.add_argument(
-        "--points", type=int, default=20, metavar="N", help="number of tolerances (default: %(default)s)"
-    )
-    parser.add_argument("-o", "--output", metavar="OUT", required=True, help=f"table of the frontier: {TABLES}")
-    parser.add_argument("--plot", metavar="PICTURE", help="also draw a picture (.png, .svg, .pdf)")
-    add_pages(parser, "report on the rule of --tolerance, with all others on a slider,")
 
 
 def _add_plan(commands: argparse._SubParsersAction) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ def run(arguments: Namespace) -> int:
         print("the environment variable OPTFAIR_KEY.")
     if not arguments.file:
         return DONE
+    if not is_graph and json.loads(paths[0].read_text("utf-8"))["posterior"] is None:
+        print(f"{target.name} holds no models (they are not linear): scorers are given P(A, Y | X) of your models, as")
+        print("joint=, or classes= and groups=. The comparison begins there; for the features, export to .onnx.")
     comparisons = _compare(model, paths[0], arguments, is_graph)
     for comparison in comparisons:
         print(comparison)

@@ -21,11 +21,11 @@ from optfair.cli.training import (
     fitting,
     read_training,
 )
-from optfair.errors import need_extra, warn
+from optfair.errors import RuleFileError, need_extra, warn
 from optfair.estimators.inprocess import OptFairIn
-from optfair.estimators.saving import untrusted_types
+from optfair.estimators.loading import untrusted_types
 from optfair.reporting.report import Report
-from optfair.rule.keys import new_key
+from optfair.rule.keys import new_key, read_key_file
 from optfair.utils.archives import need_skops
 from optfair.utils.progress import stage
 
@@ -55,6 +55,7 @@ def run(arguments: Namespace) -> int:
         check_folder_fit(arguments)
     check_training(arguments)
     check_pages(arguments)
+    key = _secret_key(arguments)  # before long work
     tables = read_training(arguments)
     for note in tables.notes:
         warn(note)
@@ -65,7 +66,7 @@ def run(arguments: Namespace) -> int:
         )
     with stage("loading skops"):
         need_skops("optfair fit")  # before long work
-    model: Any = _fit_in(arguments, tables) if arguments.method == "in" else _fit_post(arguments, tables)
+    model: Any = _fit_in(arguments, tables, key) if arguments.method == "in" else _fit_post(arguments, tables, key)
     note = solve_for_folder(model, arguments) if is_folder else ""
     model.save(arguments.output)  # before anything is printed: the reader of `optfair fit ... | head` may leave
     report = model.report()
@@ -89,23 +90,35 @@ def run(arguments: Namespace) -> int:
     return DONE
 
 
-def _fit_post(arguments: Namespace, tables: TrainingTables) -> Any:
+def _secret_key(arguments: Namespace) -> bytes:
+    """Return the key of an earlier model, or a new one; the seed is for the models only.
+
+    If the key could be guessed, people could choose their prediction.
+    """
+    if arguments.key_file is None:
+        return new_key(None)
+    try:
+        return read_key_file(Path(arguments.key_file))
+    except RuleFileError as error:
+        raise InputError(f"--key-file {error}") from None
+
+
+def _fit_post(arguments: Namespace, tables: TrainingTables, key: bytes) -> Any:
     model = fit_post(arguments, tables)
-    # The seed is for the models only: if the key could be guessed, people could choose their prediction.
-    model.rule_ = replace(model.rule_, key=new_key(None))
+    model.rule_ = replace(model.rule_, key=key)
     if not arguments.no_path:
         with stage("other tolerances, which --no-path leaves out"):
             model.path()
     return model
 
 
-def _fit_in(arguments: Namespace, tables: TrainingTables) -> Any:
+def _fit_in(arguments: Namespace, tables: TrainingTables, key: bytes) -> Any:
     # An aware learner sees the group as further columns of X.
     estimator = make_estimator(arguments.estimator, tables.schema, arguments.seed, extra_columns=arguments.aware)
     options = {**fair_arguments(arguments, tables.train), **_round_options(arguments)}
     with fitting(tables.train, arguments.missing):
         model = OptFairIn(estimator, **options).fit(**tables.train.arguments)
-    model.training_ = replace(model.training_, key=new_key(None))
+    model.training_ = replace(model.training_, key=key)
     return model
 
 

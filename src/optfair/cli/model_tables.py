@@ -6,7 +6,6 @@ import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from optfair.cli.encoding import check_levels, model_schema
 from optfair.cli.paths import InputError, swap_hint
 from optfair.cli.placeholders import remove_placeholders
 from optfair.cli.tables import CsvFormat, convert_names, read_table
-from optfair.errors import ModelFileError, UntrustedTypesError, warn
+from optfair.errors import ModelFileError, RuleFileError, UntrustedTypesError, warn
 from optfair.estimators.folders import answer_people
-from optfair.estimators.saving import load_model
+from optfair.estimators.loading import load_model
 from optfair.inputs.cells import as_texts
 from optfair.inputs.encoder import feature_table
 from optfair.inputs.schema import Schema
@@ -169,12 +168,12 @@ def text_groups(model: Any, groups: list[str]) -> list[str]:
 
 
 def load_fair_model(path: str, trusted: Iterable[str]) -> Any:
-    """Return the model in a file, with the key beside it or else that of the environment; errors name options."""
+    """Return the model in a file, with the key of the environment or else that beside it; errors name options."""
+    variable = os.environ.get(KEY_VARIABLE)  # before the file, which may be somebody else's in a container
     try:
-        key_file = Path(f"{path}.key")  # in a container it may be there, and be somebody else's
-        model = load_model(
-            path, trusted=trusted, key=None if os.access(key_file, os.R_OK) else os.environ.get(KEY_VARIABLE)
-        )
+        model = load_model(path, trusted=trusted, key=variable)
+    except RuleFileError as error:
+        raise InputError(str(error) if variable is None else f"{KEY_VARIABLE} in the environment: {error}") from None
     except UntrustedTypesError as error:
         options = " ".join(f"--trust {name}" for name in error.types)
         raise InputError(

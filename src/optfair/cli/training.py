@@ -212,6 +212,7 @@ def fair_arguments(arguments: Namespace, train: TableData) -> dict[str, Any]:
         "awareness": "aware" if arguments.aware else "blind",
         "missing": arguments.missing,
         "random_state": arguments.seed,
+        **{name: getattr(arguments, name) for name in ("decision", "hashing") if getattr(arguments, name, None)},
     }
 
 

@@ -2,7 +2,7 @@
 
 from optfair.estimators.in_then_post import OptFairInPost
 from optfair.estimators.inprocess import OptFairIn
+from optfair.estimators.loading import load_model
 from optfair.estimators.post import OptFairPost
-from optfair.estimators.saving import load_model
 
 __all__ = ["OptFairIn", "OptFairInPost", "OptFairPost", "load_model"]

@@ -1,67 +1,32 @@
-"""Save a fitted estimator as a skops archive; loading it runs no code from the file.
+"""Save a fitted estimator as a skops archive.
 
-A *record* is an attribute with the names, the numbers and the secret key of a result; it is written as JSON. Everything
-else that a model needs to predict is scikit-learn's, NumPy's, or a type of ours that is listed here. Any other type (a
-model of your own, a function that reads the groups) must be named in ``trusted=``. Personal data are never written. The
-secret key of hashed decisions is written apart, in ``<path>.key``.
+A *record* is an attribute with the names, the numbers and the secret key of a result; it is written as JSON. Personal
+data are never written. The secret key of hashed decisions is written apart, in ``<path>.key``.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.errors import ModelFileError, UntrustedTypesError
+from optfair.errors import ModelFileError
 from optfair.estimators.functions import unsavable_part
 from optfair.estimators.promises import PromisingClassifier
 from optfair.export.model_file import export_model
 from optfair.portable.graph import DEFAULT_OPSET
 from optfair.portable.scorer_file import SLACK
-from optfair.rule.keys import find_key, write_with_key
-from optfair.utils.archives import ArchiveSizeError, check_archive, need_skops
-from optfair.utils.checks import check_integer
+from optfair.rule.keys import read_key_file, write_with_key
+from optfair.utils.archives import need_skops
 from optfair.utils.parallel import uses_cores
 
 FORMAT, VERSION = "optfair model", 6
-# Ours, and those of scikit-learn's own that skops does not list.
-KNOWN_TYPES = {
-    "optfair.constraints.criteria.Constraint",
-    "optfair.constraints.criteria.MinimumRate",
-    "optfair.constraints.criteria.Ratio",
-    "optfair.constraints.criteria.Rows",
-    "optfair.inprocessing.mixture.Mixture",
-    "optfair.inprocessing.mixture.ModelScores",
-    "optfair.inputs.encoder.TableEncoder",
-    "optfair.inputs.feature_schema.Feature",
-    "optfair.inputs.score_columns.ScoreColumns",
-    "optfair.inputs.table_form.ColumnForm",
-    "optfair.inputs.table_form.TableForm",
-    "optfair.nn.classifier.TorchClassifier",
-    "optfair.posteriors.calibration.AwareCalibration",
-    "optfair.posteriors.calibration.FactorCalibration",
-    "optfair.posteriors.calibration.JointCalibration",
-    "optfair.posteriors.models.ClassModel",
-    "optfair.posteriors.models.FactoredModel",
-    "optfair.posteriors.models.GivenGroupModel",
-    "optfair.posteriors.models.GroupModels",
-    "optfair.posteriors.models.JointModel",
-    "optfair.posteriors.scaling.AwareScaling",
-    "optfair.posteriors.scaling.Scaling",
-    "optfair.posteriors.scaling.ShareScaling",
-    "collections.OrderedDict",
-    "numpy.dtype",
-    "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-}
 
 
 class SavableClassifier(PromisingClassifier):
@@ -105,6 +70,39 @@ class SavableClassifier(PromisingClassifier):
         >>> copy = load_model("model.skops")  # doctest: +SKIP
         """
         save_model(self, path)
+
+    def keep_key(self, source: Any) -> Self:
+        """Draw for each person as an earlier model did, by its secret key; return the model itself.
+
+        Every fit makes a new key, so that at the border between two classes other people are drawn. When a model in
+        use is replaced, keep its key: then only those get another prediction whose probabilities changed.
+
+        Parameters
+        ----------
+        source : fitted classifier, or path
+            The earlier model, or the key file that was saved beside it.
+
+        Returns
+        -------
+        self
+            The model, with the key of the other.
+
+        Examples
+        --------
+        >>> from optfair import OptFairPost
+        >>> from optfair.datasets import make_fair_classification
+        >>> data = make_fair_classification(400, random_state=0)
+        >>> old = OptFairPost(cv=2).fit(data.X, data.y, sensitive_features=data.sensitive_features)
+        >>> new = OptFairPost(cv=2).fit(data.X, data.y, sensitive_features=data.sensitive_features).keep_key(old)
+        >>> bool((new.predict(data.X) == old.predict(data.X)).all())
+        True
+        """
+        check_is_fitted(self)
+        key = source._key() if isinstance(source, SavableClassifier) else read_key_file(Path(source))
+        if key is None:
+            raise ValueError("source: the model has no key; load it with the file that was saved beside it.")
+        setattr(self, self._record, replace(getattr(self, self._record), key=key))
+        return self
 
     @uses_cores
     def export(
@@ -191,118 +189,3 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     except Exception as error:
         raise ModelFileError(unsavable_part(model, error)) from error
     write_with_key(Path(path), content, key)
-
-
-def untrusted_types(path: str | os.PathLike[str], max_bytes: int | None = None) -> list[str]:
-    """Return the types in a model file that are neither scikit-learn's, NumPy's nor ours; nothing is executed."""
-    path = Path(path)
-    return _untrusted_types(path, path.read_bytes(), max_bytes)
-
-
-def _untrusted_types(path: Path, content: bytes, max_bytes: int | None) -> list[str]:
-    skops = need_skops("load_model")
-    try:
-        check_archive(content, max_bytes)
-        types = sorted(set(skops.get_untrusted_types(data=content)) - KNOWN_TYPES)
-    except ArchiveSizeError as error:
-        raise ModelFileError(
-            f"{path.name}: {error}; models are saved without compression; allow more by "
-            "load_model(..., max_bytes=...) if you know where the file comes from."
-        ) from None
-    except Exception as error:
-        raise ModelFileError(f"{path.name}: not a complete skops archive ({error}); save the model again.") from None
-    foreign = [name for name in types if name.startswith("optfair.")]
-    if foreign:
-        raise ModelFileError(
-            f"{path.name}: was written by another version of optfair, which had a type {foreign[0]}; fit and save the "
-            "model again."
-        )
-    return types
-
-
-def load_model(
-    path: str | os.PathLike[str],
-    *,
-    trusted: Iterable[str] = (),
-    key: bytes | str | None = None,
-    max_bytes: int | None = None,
-) -> Any:
-    """Read a model written by ``save``; nothing in the file is executed. This needs ``optfair[save]``.
-
-    Sizes are looked at before anything is unpacked, and the indices inside trees, neighbours, support vectors and
-    sparse matrices before compiled code uses them. What a model answers is not checked: a stranger's file may hold any
-    rule, and types named in ``trusted`` do what they do.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    trusted : iterable of str, optional
-        Names of further types the file may hold, e.g. "my_package.MyClassifier".
-    key : bytes or str, optional
-        Key of hashed decisions; read from ``path`` + ".key" by default.
-    max_bytes : int, optional
-        Largest size of what is unpacked; the size of the file, or 256 MB if that is more, by default.
-
-    Returns
-    -------
-    OptFairPost or OptFairIn
-        The fitted classifier.
-
-    Raises
-    ------
-    UntrustedTypesError
-        If the file holds types that are neither known nor trusted.
-    ModelFileError
-        If the file is truncated, was not written by optfair, or has sizes or indices that no fitted model has.
-
-    Examples
-    --------
-    >>> from optfair import load_model
-    >>> model = load_model("model.skops")  # doctest: +SKIP
-    """
-    skops = need_skops("load_model")
-    if isinstance(trusted, str):
-        raise ValueError(f"trusted={trusted!r}: must be a list of type names.")
-    if max_bytes is not None:
-        check_integer("max_bytes", max_bytes, 1)
-    path = Path(path)
-    content = path.read_bytes()
-    unknown = sorted(set(_untrusted_types(path, content, max_bytes)) - set(trusted))
-    if unknown:
-        raise UntrustedTypesError(path.name, unknown)
-    try:
-        document = skops.loads(content, trusted=sorted({*KNOWN_TYPES, *trusted}))
-        if document["format"] != FORMAT:
-            raise ValueError(f"its format is {document['format']!r}")
-        if document["version"] != VERSION:
-            raise ModelFileError(
-                f"{path.name}: has version {document['version']!r}, but this release reads version {VERSION}."
-            )
-        kind, state = SavableClassifier._savable[document["class"]], document["state"]
-        record = kind._record
-        fingerprint = json.loads(state[record]["json"])["key"]
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, ImportError, OSError, MemoryError) as error:
-        raise ModelFileError(f"{path.name}: not a model written by optfair ({error}).") from None
-    _check_parts(path, state)
-    state[record] = {**state[record], "key": find_key(path, fingerprint, key)}
-    model = kind.__new__(kind)
-    try:
-        model.__setstate__(state)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise ModelFileError(f"{path.name}: a part of the model is missing or malformed ({error}).") from None
-    return model
-
-
-def _check_parts(path: Path, state: Any) -> None:
-    """Refuse a model whose arrays point outside of themselves."""
-    from optfair.utils.loaded_models import check_model  # here: it imports a good part of scikit-learn
-
-    try:
-        check_model(state)
-    except ValueError as error:
-        raise ModelFileError(
-            f"{path.name}: a part of the model is malformed ({error}); save the model again."
-        ) from None

@@ -64,10 +64,24 @@ def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> by
         key = key_file.read_bytes().decode("latin-1")
     for candidate in _read_keys(key):
         if fingerprint in (None, key_fingerprint(candidate)):
-            if source != "key" and os.name == "posix" and key_file.stat().st_mode & OTHERS:
-                warn(f"{source}: others can read the key, and foretell draws; chmod 600.")
+            if source != "key":
+                _warn_if_open(key_file)
             return candidate
     raise RuleFileError(f"{source}: not the {KEY_BYTES}-byte key that was written with this rule.")
+
+
+def read_key_file(path: Path) -> bytes:
+    """Return the key in a file that was written beside a rule or a model."""
+    keys = _read_keys(path.read_bytes().decode("latin-1"))
+    if not keys:
+        raise RuleFileError(f"{path.name}: not a key file, which has lines of a fingerprint and a key.")
+    _warn_if_open(path)
+    return keys[0]  # the newest: an older one stays for the moment in which a rule is replaced
+
+
+def _warn_if_open(path: Path) -> None:
+    if os.name == "posix" and path.stat().st_mode & OTHERS:
+        warn(f"{path.name}: others can read the key, and foretell draws; chmod 600.")
 
 
 def _read_keys(key: Any) -> list[bytes]:
