@@ -69,7 +69,9 @@ def test_the_report_names_models_rules_and_small_groups(small_group):
 
 
 def test_the_report_says_when_nothing_binds_and_which_cells_are_small(blind_post):
-    assert "Prices: no constraint binds; the rule costs nothing." in str(blind_post.with_tolerance(1.0).report())
+    assert "Prices: no constraint binds by the model's estimates; by these the rule costs nothing." in str(
+        blind_post.with_tolerance(1.0).report()
+    )
     small = str(blind_post.with_tolerance(0.01).report())
     sizes = SEX.value_counts()
     assert "Too few people to tell, since chance moves these comparisons by more than half of what is" in small

@@ -295,7 +295,11 @@ def test_without_labels_only_what_was_proven_is_said():
         ([MinimumRate("accuracy", 0.2, by="overall")], {}, "everybody's rate"),
         ([Rows(np.eye(A * M * M)[:2], upper=[0.05, 0.5], names=["mine", "yours"])], {}, "at most 5.00 %"),
         ([Constraint("dp", {"a": 0.01, "c": 0.2})], {}, "a, answer “low”"),
-        ([Constraint("dp", 0.9)], {}, "Prices: no constraint binds; the rule costs nothing."),
+        (
+            [Constraint("dp", 0.9)],
+            {},
+            "Prices: no constraint binds by the model's estimates; by these the rule costs nothing.",
+        ),
         ([Constraint("eo", 0.05), MinimumRate("recall", 0.1), Ratio("dp", 0.5)], {"costs": costs(1)}, "value"),
         ([Constraint("oae", 0.02, reference="pairwise")], {}, "a against"),
     ],

@@ -16,10 +16,11 @@ from optfair.reporting.auditing import PREVIOUS, favourable_facts
 from optfair.reporting.changes import change_facts
 from optfair.reporting.measuring import make_report
 from optfair.reporting.report import Report
+from optfair.reporting.rule_words import LIKELIEST_ANSWERS
 from optfair.reporting.wording import MIN_CELL, Mask, count_text, rows_text
 from optfair.rule.certificate import UNDECIDED
 
-ARGMAX = "decisions (argmax)"  # the rule of which no answer is drawn by lot
+ARGMAX = LIKELIEST_ANSWERS
 
 
 def previous_answers(values: Any, people: LabelledRows, classes: pd.Index) -> dict[str, np.ndarray]:

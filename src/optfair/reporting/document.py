@@ -21,6 +21,7 @@ from optfair.constraints.criteria import DEFAULT_TOLERANCE
 from optfair.constraints.naming import attribute_names, name_text
 from optfair.metrics.counts import ConfusionCounts
 from optfair.reporting.comparisons import comparison_lines, headline, small_lines
+from optfair.reporting.estimates import estimate_findings
 from optfair.reporting.evidence import (
     agreement,
     certificate_part,
@@ -111,7 +112,7 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
     if facts.promise is not None and document["check"] is not None and verdict is not None:
         document["check"]["sentence"] += agreement(facts.promise, verdict.value)
     dropped = () if last is None or last.rows is None else last.rows.dropped
-    findings = list_findings(document, {"dropped": dropped, "disagreement": disagreement(facts)})
+    findings = list_findings(document, dropped, estimate_findings(facts, mask))
     document["findings"] = [finding_document(finding) for finding in findings]
     document["summary"] = summary_lines(document)
     return document, verdict, findings
@@ -270,20 +271,3 @@ def _views(facts: Facts, mask: Mask) -> tuple[list[dict[str, Any]], int]:
 def _price_unit(rule: Reportable | None) -> str:
     gain = "value gained, in units of costs," if rule is not None and rule.has_costs else "accuracy gained"
     return f"{gain} per unit of tolerance"
-
-
-def disagreement(facts: Facts) -> str:
-    """Return a note where z(x) and labels disagree about the accuracy by more than chance."""
-    certificate = getattr(facts.rule, "certificate", None)
-    if not facts.is_fitted or facts.judged is None or certificate is None or np.isnan(facts.judged.accuracy):
-        return ""
-    if facts.n_unknown:  # the labels measured with are of other people than the certificate
-        return ""
-    claimed, observed = certificate.accuracy, facts.judged.accuracy
-    if abs(claimed - observed) <= 3 * np.sqrt(max(observed * (1 - observed), 1e-9) / facts.n_people):
-        return ""
-    return (
-        f"z(x) puts the accuracy at {claimed:.4f}, labels at {observed:.4f}: the models misjudge how certain they are. "
-        "The certificate speaks of z(x), not of the labels. A better model of (group, class) would help; around "
-        "a classifier that was fitted before, calibration='posterior' of OptFairPost does, too."
-    )

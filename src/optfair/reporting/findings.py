@@ -29,6 +29,7 @@ CODES = {
     "OF018": "note",
     "OF019": "caution",
     "OF020": "caution",
+    "OF021": "caution",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from optfair.reporting.findings import SEVERITIES, Finding, finding
@@ -23,23 +23,22 @@ RARELY = 0.1  # of the people of a class: fewer recognised, surely, and the clas
 SHOWN = 5  # names in a sentence
 
 
-def list_findings(document: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Finding]:
+def list_findings(document: Mapping[str, Any], dropped: Sequence[str], estimates: Iterable[Finding]) -> list[Finding]:
     """Return the findings of a document of numbers, problems first.
 
-    facts : dropped, names of rates nobody is behind; disagreement, a sentence or "".
+    dropped : names of rates nobody is behind. estimates : findings about the estimates of the model, see `estimates`.
     """
     if not document["performance"]:
         return []
     items = [
         *_about_verdict(document),
-        *_about_people(document, facts["dropped"]),
+        *_about_people(document, dropped),
         *_about_answers(document),
         *_about_losses(document),
         *_about_impact(document),
         *_about_draws(document),
+        *estimates,
     ]
-    if facts["disagreement"]:
-        items.append(finding("OF013", facts["disagreement"]))
     return sorted(items, key=lambda item: (SEVERITIES.index(item.severity), item.code))
 
 

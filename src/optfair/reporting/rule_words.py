@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PREVIOUS_ANSWERS = "previous answers"  # the name of what people got before
+LIKELIEST_ANSWERS = "decisions (argmax)"  # the name of a rule of which no answer is drawn by lot
 # What the rules of a report are called on a page, and what they are, for readers who were not there. Other names speak
 # for themselves.
 RULE_LABELS = {
@@ -11,7 +12,7 @@ RULE_LABELS = {
     "fair rule": "fair rule, by its probabilities",
     "fair model": "fair model, by its probabilities",
     "decisions (hashed)": "fair rule, as decided",
-    "decisions (argmax)": "fair rule, always the likeliest answer",
+    LIKELIEST_ANSWERS: "fair rule, always the likeliest answer",
     "decisions (sampled)": "fair rule, drawn anew",
 }
 RULE_WORDS = {
@@ -25,14 +26,14 @@ RULE_WORDS = {
     "fair rule": "without the luck of the draw",
     "fair model": "without the luck of the draw",
     "decisions (hashed)": "the answer of each person; where the rule draws by lot, the draw is fixed for each person",
-    "decisions (argmax)": "the answer of each person: always the likeliest",
+    LIKELIEST_ANSWERS: "the answer of each person: always the likeliest",
     "decisions (sampled)": "the answer of each person, drawn anew at every call",
 }
 MEASURED_WORDS = {
     "fair rule": "on these people, by its probabilities",
     "fair model": "on these people, by its probabilities",
     "decisions (hashed)": "on these people, as decided",
-    "decisions (argmax)": "on these people, as decided",
+    LIKELIEST_ANSWERS: "on these people, as decided",
     "decisions (sampled)": "on these people, as decided",
 }
 NO_PROMISE = (

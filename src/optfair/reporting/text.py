@@ -118,7 +118,9 @@ def _prices(document: Mapping[str, Any]) -> str:
         return ""
     lines = document["prices"]
     if not lines:
-        return "Prices: no constraint binds; the rule costs nothing."
+        if document["certificate"] is None:
+            return "Prices: no constraint binds; the rule costs nothing."
+        return "Prices: no constraint binds by the model's estimates; by these the rule costs nothing."
     cells = [(price_name(line), f"{line['price']:.4f}") for line in lines[:LINES]]
     rest = [f"  and {len(lines) - LINES} more"] if len(lines) > LINES else []
     return "\n".join([f"Prices ({document['units']['price']})", *columns(cells), *rest])
