@@ -154,9 +154,22 @@ def test_values_of_one_column_stay_apart_if_one_would_change_another():
     assert joined_column([others[0]] * 3).tolist() == [7, 7, 7]
 
 
-def test_what_the_form_of_a_column_cannot_hold_is_told_by_the_model(monkeypatch):
+def test_what_the_form_of_a_column_cannot_hold_is_told_by_the_model():
     reader = SingleReader("day", ColumnForm("other", "datetime64[ns]"), False)
-    single = reader.read(2**70)
-    assert single.kind == (singles.UNREADABLE, int, 2**70) and single.column.tolist() == [2**70]
+    assert reader.read(2**70).kind == (singles.UNREADABLE, int, 2**70)
+    with pytest.raises(OverflowError):
+        joined_column([reader.read(2**70)])
     assert reader.read("2020-01-02").kind == reader.read(None).kind == "datetime64[ns]"
-    assert reader.read("x").kind not in ("datetime64[ns]", single.kind)
+    assert reader.read("x").kind not in ("datetime64[ns]", reader.read(2**70).kind)
+
+
+def test_texts_of_too_many_categories_keep_their_types_and_pandas_is_not_asked_about_each(monkeypatch):
+    reader = SingleReader("zip", ColumnForm("other", "category"), False)
+    values = ["7", "x", 7, 8, 7.5, True, None, 2**63, 2**70]
+    kinds = [reader.read(value).kind for value in values]
+    assert len(set(kinds)) == 7 and kinds[0] == kinds[1] and kinds[2] == kinds[3]
+    for value in values:
+        assert joined_column([reader.read(value)]).dtype == reader.column(value).dtype
+    monkeypatch.setattr(SingleReader, "column", None)
+    assert joined_column([reader.read("7"), reader.read("x")]).tolist() == ["7", "x"]
+    SingleReader("grade", GRADE, False).read("not seen before")

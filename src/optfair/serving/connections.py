@@ -120,11 +120,11 @@ class Connection(H11Protocol):
     def _refuse(self, status: int, text: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Answer with an error before there is a request, and end the connection."""
         content = document_bytes({"error": text})
-        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        standard = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         for event in (
             h11.Response(
                 status_code=status,
-                headers=[*own, *headers, (b"connection", b"close")],
+                headers=[*standard, *headers, (b"connection", b"close")],
                 reason=HTTPStatus(status).phrase.encode(),
             ),
             h11.Data(data=content),
