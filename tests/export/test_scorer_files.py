@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -15,7 +16,7 @@ from optfair import TableEncoder
 from optfair.export.checking import compare_scorers
 from optfair.portable.scorer_file import scorer_module
 from tests.export.helpers import CLASSES, GROUP, GROUP_NEW, TABLE, TABLE_NEW, X_NEW, X, Y, fit_post
-from tests.portable.helpers import ask_scorer, run_scorer
+from tests.portable.helpers import ask_each, ask_scorer, run_scorer
 
 N_RUNTIMES = 1 + bool(shutil.which("node"))
 
@@ -189,13 +190,38 @@ def test_a_class_nobody_of_a_group_has(tmp_path):
 
 
 @pytest.mark.parametrize("language", ["python", "node"])
-@pytest.mark.parametrize("features", [{"A B": 0.5, "code": "7"}, {"other": 1}, {}])
+@pytest.mark.parametrize("features", [{"other": 1}, {}])
 def test_features_with_other_names_are_refused_and_not_taken_for_missing(features, language, tmp_path):
     codes = TABLE[["a b"]].assign(code=np.random.default_rng(0).choice(["7", "8", None], len(Y)))
     model = fit_post(X=codes)
     model.export(tmp_path / "fair.json")
     process = run_scorer(language, tmp_path / "fair.json", [{"person": "p", "features": features}])
     assert process.returncode != 0 and "must have the names" in process.stderr
-    known = [{"person": "p", "features": {"a b": 0.5, "id": 1}}]  # another one is left out, an absent one is missing
-    [line] = ask_scorer(language, tmp_path / "fair.json", known, model.rule_.key)
-    np.testing.assert_allclose(line["probabilities"], model.predict_proba({"a b": 0.5})[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_a_name_that_may_be_misspelt_is_refused(language, tmp_path):
+    """Where nothing is absent a strange name is left out, and where no name is strange an absent one is missing."""
+    table = TABLE[["a b", "e"]].assign(code=np.random.default_rng(0).choice(["7", "8", None], len(Y)), sex=GROUP)
+    model = fit_post(X=table, groups=None, sensitive_features="sex")
+    path = model.export(tmp_path / "fair.json")[0]
+    refused = [{"A B": 0.5, "e": 1.0, "code": "7"}, {"ab": 0.5, "e": 1.0}, {"id": 1, "sex": "m", "a b": 1.0, "e": 1.0}]
+    absent = ["A B", "a b"], ["ab", "a b"], ["id", "code"]
+    for (strange, name), reply in zip(
+        absent, ask_each(language, path, [{"features": row} for row in refused]), strict=True
+    ):
+        rule = "leave out one or give the other, null if it is missing."
+        assert reply == f"features: {strange!r} is no feature of the model, and {name!r} is absent; {rule}"
+    whole = {"a b": 0.5, "e": 1.0, "code": None}
+    rows = [whole, whole | {"id": 1}, {"a b": 0.5, "e": 1.0}, {"a b": 0.5, "e": 1.0, "sex": "m"}]
+    for reply in ask_each(language, path, [{"features": row} for row in rows]):
+        np.testing.assert_allclose(reply, model.predict_proba(whole)[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_the_name_of_the_group_is_known_where_it_was_given_beside_the_features(language, tmp_path):
+    table = TABLE[["a b"]].assign(code=np.random.default_rng(0).choice(["7", None], len(Y)))
+    model = fit_post(X=table, groups=pd.Series(GROUP, name="sex"))
+    path = model.export(tmp_path / "fair.json")[0]
+    [reply] = ask_each(language, path, [{"features": {"a b": 0.5, "sex": "m"}}])
+    np.testing.assert_allclose(reply, model.predict_proba({"a b": 0.5})[0], atol=1e-10)

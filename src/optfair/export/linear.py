@@ -63,7 +63,9 @@ def linear_posterior(model: Any) -> Content | None:
     joint, classes, *groups = (None if head is None else _content(head, size) for head in all_heads)
     if not columns or not all([joint or classes, *groups]):
         return None
-    return {"columns": columns, "size": size, "joint": joint, "classes": classes, "groups": groups}
+    names = {column["name"] for column in columns}
+    unread = [str(name) for name in model._form.names if name not in names]  # known, such as the group, and left out
+    return {"columns": columns, "unread": unread, "size": size, "joint": joint, "classes": classes, "groups": groups}
 
 
 def _heads(posterior: Any, A: int, m: int) -> dict[str, Any]:

@@ -360,12 +360,15 @@ export class Scorer {
       throw new Error(`features: must be ${isNamed ? "an object" : "a list"} of ${names.length} values.`);
     }
     if (isNamed) {
-      const absent = names.filter((name) => !Object.hasOwn(features, name)).map((name) => name.toLowerCase());
-      const given = Object.keys(features);
-      const strange = given.filter((name) => !names.includes(name) && absent.includes(name.toLowerCase()));
-      if (strange.length || absent.length === names.length) {
-        const shown = JSON.stringify(strange.length ? strange : given);
-        throw new Error(`features: ${shown}: must have the names ${names.slice(0, 20)}.`);
+      const absent = names.filter((name) => !Object.hasOwn(features, name));
+      const [given, known] = [Object.keys(features), [...names, ...models.unread, ...this.document.about.attributes]];
+      if (absent.length === names.length) {
+        throw new Error(`features: ${JSON.stringify(given)}: must have the names ${names.slice(0, 20)}.`);
+      }
+      const strange = absent.length ? given.filter((name) => !known.includes(name)) : []; // they may be misspelt
+      if (strange.length) {
+        const rule = "leave out one or give the other, null if it is missing.";
+        throw new Error(`features: '${strange[0]}' is no feature of the model, and '${absent[0]}' is absent; ${rule}`);
       }
     }
     models.columns.forEach((column, k) => {

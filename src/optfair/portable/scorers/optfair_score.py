@@ -241,10 +241,13 @@ class Scorer:
         if isinstance(features, dict) == (names[0] is None) or (names[0] is None and len(features) != len(names)):
             raise ValueError(f"features: must be a {'list' if names[0] is None else 'dict'} of {len(names)} values.")
         if isinstance(features, dict):
-            absent = {name.lower() for name in names if name not in features}
-            strange = [name for name in features if name not in names and str(name).lower() in absent]
-            if strange or len(absent) == len(names):
-                raise ValueError(f"features: {strange or list(features)}: must have the names {names[:20]}.")
+            absent = [name for name in names if name not in features]
+            known = {*names, *models["unread"], *self.document["about"]["attributes"]}
+            if len(absent) == len(names):
+                raise ValueError(f"features: {list(features)}: must have the names {names[:20]}.")
+            for name in [name for name in features if name not in known] if absent else []:  # it may be misspelt
+                rule = "leave out one or give the other, null if it is missing."
+                raise ValueError(f"features: {name!r} is no feature of the model, and {absent[0]!r} is absent; {rule}")
         for k, column in enumerate(models["columns"]):
             value, name = (features[k], k) if names[0] is None else (features.get(names[k]), names[k])
             missing = is_missing(value) and (value != "" or "levels" in column)
