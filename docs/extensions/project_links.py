@@ -1,7 +1,7 @@
 """Let pages be read in two places: beside the code, where links lead to files, and on the site.
 
-A link to a file of the project that has a page of its own leads to that page; one to any other file becomes the name of
-the file, because a site that is built offline knows no address of it.
+A link to a file of the project that has a page of its own leads to that page; one to any other file is a download of
+it, because a site that is built offline knows no other address. Of folders the name is left.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ def rewrite_links(text: str, source: Path, page: Path) -> str:
         name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
         if name in PAGES:
             file = DOCS / PAGES[name]
+        elif not file.is_relative_to(DOCS) and file.is_file():
+            text = match["text"].strip("`")
+            return f"{{download}}`{text} <{os.path.relpath(file, page.parent)}>`"
         elif not file.is_relative_to(DOCS):
             return match["text"] if match["text"].startswith("`") else f"{match['text']} (`{name}`)"
         address = os.path.relpath(file, page.parent)
