@@ -80,9 +80,9 @@ def test_keys_say_who_a_person_is(undecided_post):
     copies = X_NEW.iloc[[int(model.predict_proba(X_NEW).max(axis=1).argmin())] * 100]
     assert len(set(model.predict(copies))) == 1  # one row, one person
     assert len(set(model.predict(copies, keys=range(100)))) > 1  # a hundred people with the same x
-    message = f"keys: 1 of {N} are missing (None or NaN); every person needs one."
+    message = f"keys: 1 of {N} are missing (None, NaN or empty); every person needs one."
     assert_error(message, model.predict, X_NEW, keys=[None, *keys[1:]])
-    for part in (None, np.nan):
+    for part in (None, np.nan, ""):
         assert_error(message, model.predict, X_NEW, keys=[(part, 1), *((key, 1) for key in keys[1:])])
 
 

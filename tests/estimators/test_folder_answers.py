@@ -224,7 +224,7 @@ def test_columns_and_keys_that_are_missing_name_their_file(classifiers, tmp_path
     folder = write_people(tmp_path / "gaps", PEOPLE[[*FEATURES, "id"]].assign(id=PEOPLE["id"].where(PEOPLE["id"] != 7)))
     with pytest.raises(PartError) as caught:
         model.score_parts(folder, tmp_path / "out", keys="id")
-    message = f"{folder}/0.parquet: keys: 1 of 1334 are missing (None or NaN); every person needs one."
+    message = f"{folder}/0.parquet: keys: 1 of 1334 are missing (None, NaN or empty); every person needs one."
     assert str(caught.value) == message
 
 

@@ -230,7 +230,23 @@ def test_an_ensemble_asks_for_all_of_its_posteriors(language, tmp_path):
 
 
 # -- people ------------------------------------------------------------------------------------------------------
-IDS = ["\ud800", "a\udfff", ["a", "\ud800"], [["\udc00"]], "😀", ["😀", 1], "é", 17, 2.5, True, None, [None]]
+IDS = [
+    "\ud800",
+    "a\udfff",
+    ["a", "\ud800"],
+    [["\udc00"]],
+    "😀",
+    ["😀", 1],
+    "é",
+    17,
+    2.5,
+    True,
+    None,
+    [None],
+    "",
+    [],
+    ["a", ""],
+]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -19,7 +19,7 @@ from optfair.rule.keys import new_key
 from tests.portable.helpers import LANGUAGES, SCORERS, ask_scorer, command, make_rule, run_scorer
 
 KEY = bytes(range(32))
-PERSONS = ["id-1", "", "Zoë 日本", 0, 7, -3, 2.5, -0.5, 1e15, True, False, ["north", 7], [["a"], "b", 1.5], "x" * 300]
+PERSONS = ["id-1", " ", "Zoë 日本", 0, 7, -3, 2.5, -0.5, 1e15, True, False, ["north", 7], [["a"], "b", 1.5], "x" * 300]
 
 
 @pytest.fixture(scope="module")
@@ -200,9 +200,9 @@ def test_what_is_no_posterior_is_refused(case, exported):
         assert process.returncode and "joint: " in process.stderr
 
 
-@pytest.mark.parametrize("person", [None, float("nan"), float("inf"), {"a": 1}, object()])
+@pytest.mark.parametrize("person", [None, float("nan"), float("inf"), {"a": 1}, object(), "", b"", [], [""]])
 def test_who_has_no_bytes_is_refused(person):
-    with pytest.raises(ValueError, match="must be valid text, a number, bytes, or a list of these"):
+    with pytest.raises(ValueError, match="must be valid text, a number, bytes, or a list of these, and not empty.$"):
         scorer_module().person_bytes(person)
 
 

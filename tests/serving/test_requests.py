@@ -12,7 +12,7 @@ from tests.serving.helpers import FAST, case, serving, table_case, two_attribute
 
 ROW = {"age": 41.0, "kids": 2, "flag": True, "city": "Rome", "code": "7", "word": "yes"}
 NUMBER = "must be a number, or null where it is missing."
-KEY = "must be text, a number, or a list of these."
+KEY = "must be text that is not empty, a number, or a list of these."
 SURROGATE = "is not valid text (a lone surrogate)."
 
 
@@ -70,7 +70,8 @@ ENVELOPES = [
 ]
 KEYS = [
     (None, f"person.key=null: {KEY}"),
-    (True, f"person.key=true: {KEY}"),
+    ("", f'person.key="": {KEY}'),
+    (["a", ""], f'person.key[1]="": {KEY}'),
     ({}, f"person.key=an object of 0: {KEY}"),
     ([], f"person.key=a list of 0: {KEY}"),
     (math.nan, f"person.key=NaN: {KEY}"),
@@ -90,6 +91,11 @@ def test_what_no_model_can_read(blind, document, message):
 @pytest.mark.parametrize(("key", "message"), KEYS)
 def test_keys_that_are_none(blind, key, message):
     assert blind.error({"features": ROW, "key": key}) == message
+
+
+def test_a_truth_value_is_a_key_as_for_predict(blind):
+    people = [{"features": ROW, "key": key} for key in (True, False, ["a", True])]
+    assert blind.answers(people) == case("blind").model.predict([ROW] * 3, keys=[1, 0, ("a", 1)]).tolist()
 
 
 def test_a_number_that_double_precision_holds_is_one(blind):

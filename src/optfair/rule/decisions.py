@@ -121,9 +121,11 @@ def person_draws(
 
 
 def _is_missing(key: Any) -> bool:
-    """Tell whether a key, or a part of it, is None or NaN."""
+    """Tell whether a key, or a part of it, is None, NaN or empty: people without an id would share one draw."""
     if isinstance(key, (tuple, list)):
-        return any(map(_is_missing, key))
+        return not key or any(map(_is_missing, key))
+    if isinstance(key, (str, bytes, bytearray)):
+        return not key
     return key is None or key is pd.NA or bool(key != key)
 
 
@@ -150,5 +152,5 @@ def check_keys(keys: Any, n: int) -> list[Any] | None:
         )
     missing = sum(map(_is_missing, entries))
     if missing:
-        raise ValueError(f"keys: {missing} of {n} are missing (None or NaN); every person needs one.")
+        raise ValueError(f"keys: {missing} of {n} are missing (None, NaN or empty); every person needs one.")
     return entries

@@ -28,7 +28,7 @@ ROUNDING = 1e-4  # a graph whose probabilities differ by more computes something
 RULE_ALONE = "Export the rule by itself (inputs='posterior', or a .json file)"
 TEST_KEY = bytes(range(32))  # of the draws in test vectors; everybody knows it
 # Ids of test vectors: every type that has bytes of its own, and text that is not ASCII.
-PERSONS = ("id-1", "Zoë Ångström", 17, -3, 2.5, True, ["north", 7], "", "日本", 0, 1234567890123, [["a"], "b", -0.5])
+PERSONS = ("id-1", "Zoë Ångström", 17, -3, 2.5, True, ["north", 7], "017", "日本", 0, 1234567890123, [["a"], "b", -0.5])
 
 
 def export_rule(rule: FairRule, path: Any, decision: str, hashing: str, opset: int = DEFAULT_OPSET) -> list[Path]:

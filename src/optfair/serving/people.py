@@ -13,7 +13,7 @@ from optfair.serving.notes import NoteTaker
 from optfair.serving.refusals import INVALID, Refusal, invalid
 from optfair.serving.rows import RowReader
 
-KEY_RULE = "must be text, a number, or a list of these."
+KEY_RULE = "must be text that is not empty, a number, or a list of these."
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class PeopleReader:
 
 def _key_part(value: Any, place: str) -> Any:
     is_number = isinstance(value, float) and math.isfinite(value)
-    is_integer = isinstance(value, int) and not isinstance(value, bool)  # of any size: it is its digits
-    if not (isinstance(value, str) or is_number or is_integer):
+    is_integer = isinstance(value, int)  # of any size: it is its digits; true is 1, as for `predict`
+    if not ((isinstance(value, str) and value) or is_number or is_integer):
         raise invalid(place, value, KEY_RULE)
     if isinstance(value, str) and not is_text(value):
         raise invalid(place, value, "is not valid text (a lone surrogate).")

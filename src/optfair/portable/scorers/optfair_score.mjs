@@ -77,9 +77,9 @@ const bytes = (tag, ...parts) => Buffer.concat([Buffer.from(tag), ...parts]);
 
 // Return what is hashed of a person, by an id or several; 17, 17n and "17" are one.
 export function personBytes(person) {
-  if (person instanceof Uint8Array) return bytes("b", person);
-  if (isText(person)) return bytes("s", Buffer.from(person, "utf8"));
-  if (Array.isArray(person)) {
+  if (person instanceof Uint8Array && person.length) return bytes("b", person);
+  if (isText(person) && person) return bytes("s", Buffer.from(person, "utf8"));
+  if (Array.isArray(person) && person.length) {
     const parts = person.map(personBytes).map((part) => {
       const length = Buffer.alloc(8);
       length.writeBigUInt64LE(BigInt(part.length));
@@ -96,7 +96,7 @@ export function personBytes(person) {
     number.writeDoubleLE(person);
     return bytes("f", number);
   }
-  throw new Error(`person=${show(person)}: must be valid text, a number, bytes, or a list of these.`);
+  throw new Error(`person=${show(person)}: must be valid text, a number, bytes, or a list of these, and not empty.`);
 }
 
 // Return the first eight bytes of a keyed hash.

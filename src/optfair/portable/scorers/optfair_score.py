@@ -62,18 +62,18 @@ def is_missing(value):
 
 def person_bytes(person):
     """Return what is hashed of a person, by an id or several; 17, 17.0 and "17" are one."""
-    if isinstance(person, bytes):
+    if isinstance(person, bytes) and person:
         return b"b" + person
-    if is_text(person):
+    if is_text(person) and person:
         return b"s" + person.encode("utf-8")
-    if isinstance(person, (list, tuple)):
+    if isinstance(person, (list, tuple)) and person:
         parts = [person_bytes(part) for part in person]
         return b"t" + b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     if isinstance(person, int) or (isinstance(person, float) and person.is_integer()):
         return b"s%d" % int(person)
     if isinstance(person, float) and math.isfinite(person):
         return b"f" + struct.pack("<d", person)
-    raise ValueError(f"person={person!r}: must be valid text, a number, bytes, or a list of these.")
+    raise ValueError(f"person={person!r}: must be valid text, a number, bytes, or a list of these, and not empty.")
 
 
 def keyed(key, content, hashing):
