@@ -1,5 +1,7 @@
 """Test the secret keys of hashed decisions: kept apart, readable by the owner only, never taken for another one."""
 
+import hashlib
+import hmac
 import json
 import os
 import stat
@@ -11,6 +13,8 @@ import pytest
 import optfair
 from optfair import RuleFileError, load_rule
 from optfair.portable.scorer_file import scorer_module
+from optfair.rule.decisions import HASHES
+from optfair.rule.exporting import graph_facts
 from tests.portable.helpers import attempt, javascript
 from tests.rule.helpers import assert_same
 
@@ -24,6 +28,18 @@ def test_the_key_is_kept_apart(rule, path):
     if os.name == "posix":
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.stat().st_mode) & 0o400
+
+
+@pytest.mark.parametrize("hashing", HASHES)
+def test_all_files_say_the_same_fingerprint(hashing, rule, path):
+    """As documented: the first eight bytes of HMAC-SHA-256, whatever the draws are made by."""
+    expected = hmac.new(rule.key, b"optfair key", hashlib.sha256).hexdigest()[:16]
+    assert path.with_name("rule.json.key").read_text() == f"{expected} {rule.key.hex()}\n"
+    assert json.loads(path.read_text())["rule"]["key"] == expected
+    rule.export(path.with_name("fair.json"), hashing=hashing)
+    assert json.loads(path.with_name("fair.json").read_text("utf-8"))["fingerprint"] == expected
+    for key, told in ((rule.key, expected), (None, None)):
+        assert graph_facts({}, key, "hashed", hashing, [])["key_fingerprint"] == told
 
 
 def test_the_key_is_never_readable_by_others_while_it_is_written(rule, tmp_path, monkeypatch):

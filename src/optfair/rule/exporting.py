@@ -16,7 +16,8 @@ from optfair.portable.graph import DEFAULT_OPSET, GraphBuilder
 from optfair.portable.rule_graph import RuleTensors, add_drawn, add_first_best, add_rule, label_tensor, no_label
 from optfair.portable.runtime import run_graph
 from optfair.portable.scorer_file import FORMAT, SLACK, VERSION, plain_label, write_scorer
-from optfair.rule.decisions import CERTAIN, TIE, check_decision, decide, keyed_hash, uniforms
+from optfair.rule.decisions import CERTAIN, TIE, check_decision, decide, uniforms
+from optfair.rule.keys import key_fingerprint
 from optfair.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def scorer_document(
         "groups": facts["groups"],
         "decision": decision,
         "hashing": hashing,
-        "fingerprint": fingerprint(rule.key, hashing),
+        "fingerprint": None if rule.key is None else key_fingerprint(rule.key),
         **{"aware": False, "unseen": "error", "models": 1, "calibration": None, "posterior": None},
         **model,
         "rule": {
@@ -91,7 +92,8 @@ def graph_facts(
     facts: Mapping[str, Any], key: bytes | None, decision: str, hashing: str, cases: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the metadata of a graph."""
-    settings = {"decision": decision, "hashing": hashing, "key_fingerprint": fingerprint(key, hashing)}
+    fingerprint = None if key is None else key_fingerprint(key)
+    settings = {"decision": decision, "hashing": hashing, "key_fingerprint": fingerprint}
     return {**facts, **settings, "test_vectors": {"key": TEST_KEY.hex(), "slack": SLACK, "cases": list(cases)}}
 
 
@@ -155,15 +157,6 @@ def rule_facts(rule: FairRule) -> dict[str, Any]:
         "certificate": {**certificate, "status": str(rule.certificate.status)},
         "promise": None if rule.promise is None else str(rule.promise),
     }
-
-
-def fingerprint(key: bytes | None, hashing: str) -> str | None:
-    """Return a short hash that tells secret keys apart and gives none away."""
-    if key is None:
-        return None
-    h = keyed_hash(key, hashing)()
-    h.update(b"optfair key")
-    return str(h.digest()[:8].hex())
 
 
 # -- test vectors ------------------------------------------------------------------------------------------

@@ -1,13 +1,16 @@
 """Make and keep the secret keys of hashed decisions, apart from the files they belong to.
 
 A key is written beside its rule or model, in ``<path>.key``: lines of "fingerprint key", hexadecimal. The file of the
-rule holds the fingerprint, so that no other rule's key is taken for it. The scorers (`portable/scorers`) read keys in
-the same way.
+rule, and whatever is exported of it, holds the fingerprint, so that no other rule's key is taken for it. The scorers
+(`portable/scorers`) read keys in the same way.
+
+    fingerprint = first 8 bytes of HMAC-SHA-256(key, "optfair key")
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -31,8 +34,8 @@ def new_key(random_state: int | None) -> bytes:
 
 
 def key_fingerprint(key: bytes) -> str:
-    """Return a short hash that tells keys apart and gives none away."""
-    return hashlib.blake2b(key, digest_size=8, person=b"optfair key").hexdigest()
+    """Return a short hash that tells keys apart and gives none away: in every file, whatever the draws are made by."""
+    return hmac.new(key, b"optfair key", "sha256").digest()[:8].hex()
 
 
 def write_with_key(path: Path, content: bytes, key: bytes | None) -> None:

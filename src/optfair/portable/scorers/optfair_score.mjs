@@ -220,7 +220,8 @@ export class Scorer {
     const lines = texts.flatMap((text) => text.split("\n")).map((line) => KEY_LINE.exec(line));
     for (const [, digits] of lines.includes(null) ? [] : lines) {
       const key = Buffer.from(digits ?? "", "hex");
-      if (keyed(key, Buffer.from("optfair key"), this.hashing).toString("hex") === document.fingerprint) this.key = key;
+      const fingerprint = keyed(key, Buffer.from("optfair key"), "hmac-sha256").toString("hex");
+      if (fingerprint === document.fingerprint) this.key = key;
     }
     if (this.key === null && keys.length) {
       throw new Error("key: not the one that belongs to this rule, in 32 bytes or 64 hexadecimal digits.");

@@ -135,7 +135,7 @@ class Scorer:
         texts = [key.hex() if isinstance(key, bytes) else str(key) for key in keys]
         lines = [KEY_LINE.fullmatch(line) for text in texts for line in text.split("\n")]
         for key in [bytes.fromhex(line[1]) for line in lines if line[1]] if all(lines) else []:
-            if keyed(key, b"optfair key", self.hashing).hex() == document["fingerprint"]:
+            if keyed(key, b"optfair key", "hmac-sha256").hex() == document["fingerprint"]:
                 self.key = key
         if self.key is None and keys:
             raise ValueError("key: not the one that belongs to this rule, in 32 bytes or 64 hexadecimal digits.")
