@@ -311,3 +311,9 @@ def test_one_line_says_what_is_wrong(case):
     with pytest.raises(ValueError, match=f"^{message}") as error:
         call()
     assert "\n" not in str(error.value) and len(str(error.value)) <= 300
+
+
+def test_the_two_numbers_of_a_promise_say_what_they_leave_to_accuracy():
+    text = str(optfair.plan({"A": 0.6, "B": 0.3, "C": 0.1}, classes=4, tolerance=0.05, room=0.02, n_people=3000))
+    assert "which leaves 40% of the tolerance to accuracy" in text
+    assert "a promise that leaves nothing to accuracy" in text

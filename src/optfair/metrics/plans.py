@@ -87,14 +87,20 @@ class Plan:
             f"{CRITERIA[self.criterion]}, each group against {against}, tolerance {self.tolerance:g}, "
             f"confidence {self.confidence:.0%}; fewest people: {place}, {least['share']:.2%} of all",
             _need("audit", self.total["audit"], least["to_audit"], f", to pass with probability {self.power:.0%}"),
-            _need("promise at fitting", self.total["promise"], least["to_promise"], ""),
+            _need("promise at fitting", self.total["promise"], least["to_promise"], self._room_text()),
         ]
         if self.smallest:
             lines.append(
                 f"with the {self.n_people:,} people there are, the smallest tolerance is {self.smallest['audit']:.3f} "
-                f"for an audit, {self.smallest['promise']:.3f} for a promise at any cost in accuracy"
+                f"for an audit, {self.smallest['promise']:.3f} for a promise that leaves nothing to accuracy"
             )
         return "\n".join(lines)
+
+    def _room_text(self) -> str:
+        """Say what the number of people for a promise leaves to accuracy."""
+        return (
+            "" if self._demand is None else f", which leaves {self._demand.share_left:.0%} of the tolerance to accuracy"
+        )
 
     def curve(self, tolerances: Iterable[float]) -> pd.DataFrame:
         """Return how many people other tolerances need.
