@@ -70,7 +70,8 @@ class PromiseError(ValueError):
     Attributes
     ----------
     smallest : float
-        All tolerances, times this, can be promised with these people.
+        With all tolerances times this a promise was found. The search is not exhaustive, and the number was chosen on
+        these people: confirm it on others.
     tolerances : dict or None
         A tolerance for each group that can be promised, to pass as ``tolerance=``; None where groups are compared with
         each other or several criteria are asked for.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from optfair import MinimumRate, solve
+from optfair.rule.determinism import Determinism
 from optfair.rule.keys import new_key
 from tests.problems import KINDS, aware, confusion, costs, gaps, true_class_rate, weights
 
@@ -101,3 +102,10 @@ def test_the_table_names_what_hashed_decisions_do_where_few_rows_are_distinct():
     )
     assert f"violation up to {repeated.violation_hashed:.6f}: only 20.0% of undecided rows" in str(repeated)
     assert "hashed" not in str(distinct)
+
+
+def test_bounds_of_a_promised_rule_are_said_to_be_tightened():
+    parts = dict.fromkeys(("undecided", "distinct", "accuracy_randomised", "violation_randomised"), 0.5)
+    parts |= dict.fromkeys(("accuracy_argmax", "violation_argmax", "violation_hashed"), 0.5)
+    assert "by 0.001100 (with a promise: the tightened bounds)" in str(Determinism(**parts, excess_argmax=0.0011))
+    assert "tightened" not in str(Determinism(**parts, excess_argmax=0.0))

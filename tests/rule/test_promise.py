@@ -6,6 +6,7 @@ import pickle
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -27,7 +28,8 @@ from optfair import (
 from optfair.datasets import make_fair_classification
 from optfair.inputs.identity import row_hashes, twin_codes
 from optfair.metrics import violation_bound
-from optfair.rule.promising import FAMILY
+from optfair.rule.promise import place_text
+from optfair.rule.promising import FAMILY, _share_text
 from optfair.rule.rule import FairRule
 from optfair.rule.tightening import FittedRows, PromiseSearch
 
@@ -236,8 +238,12 @@ def test_the_refusal_names_the_gap_and_ways_that_work():
     for part in (
         "from these 6,000 people; the tightest: dp: group",
         " people there instead of ",
-        "Smallest tolerance that can be promised: 0.0",
-        "unpromised='mix' (accuracy",
+        "A promise was found at 0.0",
+        "the search is not exhaustive: a larger tolerance may be refused, and a smaller one promised.",
+        "was chosen on these people: confirm it on others (model.promise).",
+        "of decisions from a constant (accuracy 0.",
+        "; without a promise 0.",
+        "ensemble=True, which may promise less",
         "a tolerance for each group, tolerance={'A': ",
         "unpromised='loosen'",
     ):
@@ -246,7 +252,7 @@ def test_the_refusal_names_the_gap_and_ways_that_work():
         error.smallest > 1 and not error.promise.kept and "it cannot be said with confidence 95%" in str(error.promise)
     )
     assert fit(tolerance=error.tolerances).promise_.kept  # ready to paste
-    smallest = float(re.search(r"can be promised: (0\.\d+)", text).group(1))
+    smallest = float(re.search(r"was found at (0\.\d+)", text).group(1))
     assert fit(tolerance=smallest).promise_.kept and fit(tolerance=1.0001 * 0.01 * error.smallest).promise_.kept
     copied = pickle.loads(pickle.dumps(error))
     assert str(copied) == text and copied.tolerances == error.tolerances
@@ -299,6 +305,8 @@ def test_a_promise_is_about_one_way_to_decide():
 
 
 def test_ways_that_do_not_exist_are_said_to():
+    with pytest.raises(PromiseError, match=r"^(?!.*ensemble=True).*A promise was found with all tolerances times"):
+        fit(criterion=[Constraint("dp", 0.002), Constraint("oae", 0.001)], tolerance=None, ensemble=True)
     with pytest.raises(PromiseError, match="Only tolerances of gaps above 0 can be loosened"):
         fit(criterion=Ratio("dp", 0.97), tolerance=None, unpromised="loosen")
 
@@ -307,12 +315,41 @@ def test_few_people_are_warned_about():
     groups = np.asarray(GROUPS, dtype=object).copy()
     groups[:60] = "few"
     model = OptFairPost(LogisticRegression(), tolerance=0.4, confidence=0.95, random_state=0)
-    with pytest.warns(OptFairWarning, match="a row of the promise rests on 60 people"):
+    with pytest.warns(
+        OptFairWarning, match="the promise for few rests on 60 people; below 100.*treat it as an indication"
+    ):
         model.fit(DATA.X, DATA.y, sensitive_features=groups)
     cluster = np.arange(6000)
     cluster[:60] = np.arange(60) // 20  # three people
     with pytest.raises(PromiseError, match="which rests on 3 of 5,943 people"):
         model.fit(DATA.X, DATA.y, sensitive_features=groups, cluster=cluster)
+
+
+def test_promises_name_groups_as_reports_do():
+    """A group of one attribute is "origin: B", in promises, refusals and warnings; its true class is named."""
+    rng = np.random.default_rng(0)
+    groups = pd.DataFrame({"sex": rng.choice(["f", "m"], 6000), "origin": np.asarray(GROUPS, dtype=object)})
+    constraint = Constraint("eop", 0.3, attributes="marginals")
+    model = OptFairPost(LogisticRegression(), criterion=constraint, confidence=0.95, random_state=0)
+    model.fit(DATA.X, DATA.y, sensitive_features=groups)
+    assert re.search(r"the tightest: eop: group '(sex|origin): \w+' against overall, given", str(model.promise_))
+    assert "beside the same tolerance without a promise" in str(model.promise_)
+    with pytest.raises(PromiseError, match=r"the tightest: eop: group '(sex|origin): \w+' against overall, given"):
+        model.with_tolerance(0.002)
+    others = model.promise(DATA.X, DATA.y, sensitive_features=groups)
+    assert re.search(r"the tightest: eop: group '(sex|origin): \w+'", str(others)) and "*" not in str(others)
+    groups.loc[:199, "origin"] = "few"
+    with pytest.warns(OptFairWarning, match=r"the promise for origin: few with true class \d rests on \d\d people;"):
+        model.fit(DATA.X, DATA.y, sensitive_features=groups)
+
+
+def test_words_of_a_small_share_and_of_places():
+    assert [_share_text(share) for share in (0.0003, 0.9)] == ["less than 1%", "90%"]
+    names = ["criterion", "group", "against", "given", "outcome"]
+    rows = [("mine", None, None, None, None), ("eo", ("*", "B"), ("*", "C"), "low", "low")]
+    table = pd.DataFrame(rows, columns=names, dtype=object)
+    assert place_text(table, 0) == "mine"
+    assert place_text(table, 1, ["sex", "origin"]) == "origin: B against origin: C with true class 'low'"
 
 
 def test_a_handful_of_people_is_refused():

@@ -111,7 +111,7 @@ class OptFairPost(RuleSolver):
         have seen these people.
     unpromised : {"error", "mix", "loosen"}, default "error"
         Where that cannot be promised: raise `PromiseError`, which says what could be; draw a share of the decisions
-        from a constant; or loosen all tolerances to the smallest that can be promised.
+        from a constant; or loosen all tolerances to the smallest at which a promise was found.
     ensemble : bool or "auto", default "auto"
         Whether to answer with the mixture of the rules of all folds, whose gaps are exactly those measured out of fold,
         instead of the rule on the model of all rows; to predict takes as many times longer as there are folds. "auto":

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optfair.constraints import AnyConstraint, Constraint
 from optfair.constraints.criteria import labelled_criterion
+from optfair.constraints.naming import attribute_names
 from optfair.dual.posterior import Posterior, make_posterior
 from optfair.errors import warn, warn_empty
 from optfair.estimators.labelled_rows import rows_of_groups
@@ -33,7 +34,7 @@ from optfair.rule.frontier import Frontier
 from optfair.rule.options import Options
 from optfair.rule.path_file import path_content, path_from_content
 from optfair.rule.problem import FairProblem
-from optfair.rule.promise import Promise
+from optfair.rule.promise import Promise, place_text
 from optfair.rule.promising import promise_rule, tightened_family
 from optfair.rule.rule import FairRule
 from optfair.rule.tightening import FittedRows
@@ -121,9 +122,12 @@ class RuleSolver(SavableClassifier):
         promised, problem = promise_rule(problem, solution, people, *options)
         promise = promised.rule.promise
         if promise is not None and promise.table["people"].min() < FEW_PEOPLE:
+            fewest = int(np.argmin(promise.table["people"].to_numpy(dtype=float)))
+            place = place_text(promise.table, fewest, attribute_names(promised.rule.groups))
             warn(
-                f"confidence={self.confidence!r}: a row of the promise rests on {promise.table['people'].min():.0f} "
-                f"people; below {FEW_PEOPLE}, the approximation behind it has hardly been tried."
+                f"confidence={self.confidence!r}: the promise for {place} rests on "
+                f"{promise.table['people'].iat[fewest]:.0f} people; below {FEW_PEOPLE}, the approximation behind it "
+                "has hardly been tried: treat it as an indication."
             )
         return promised, problem, list(problem.rows.constraints)
 

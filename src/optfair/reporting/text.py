@@ -78,7 +78,8 @@ def _fitting(document: Mapping[str, Any]) -> str:
         return ""
     if document["training"] is not None:
         return "\n".join(["Training", *(f"  {line}" for line in document["training"].splitlines())])
-    parts = [_certificate(document["certificate"]), _determinism(document["determinism"])]
+    is_tightened = document["promise"] is not None and bool(document["promise"]["tightening"])
+    parts = [_certificate(document["certificate"]), _determinism(document["determinism"], is_tightened)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -101,7 +102,8 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
     return "\n".join([head, *(f"  {name:<13} {text}" for name, text in lines)])
 
 
-def _determinism(determinism: Mapping[str, Any] | None) -> str:
+def _determinism(determinism: Mapping[str, Any] | None, is_tightened: bool) -> str:
+    """Return the price of determinism. is_tightened : whether the bounds are those of a promise."""
     if determinism is None:
         return ""
     lines = [("", "accuracy", "violation")]
@@ -109,7 +111,8 @@ def _determinism(determinism: Mapping[str, Any] | None) -> str:
         lines.append((label, f"{determinism[f'accuracy_{name}']:.6f}", f"{determinism[f'violation_{name}']:.6f}"))
     text = f"  {percent(determinism['undecided'], 2)} of people get an answer by lot"
     if determinism["excess_argmax"]:
-        text += f"; the likeliest answer for all is outside the bounds by {determinism['excess_argmax']:.6f}"
+        bounds = "bounds that were tightened for the promise" if is_tightened else "bounds"
+        text += f"; the likeliest answer for all is outside the {bounds} by {determinism['excess_argmax']:.6f}"
     return "\n".join(["Price of determinism", *columns(lines), text])
 
 

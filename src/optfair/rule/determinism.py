@@ -45,7 +45,8 @@ class Determinism:
         Largest gap of hashed decisions, its 95 % point over secret keys; that of the randomised rule when most rows
         are distinct.
     excess_argmax : float
-        How far the worst row of any kind (gap, ratio, minimum rate, own) is outside its bounds by argmax.
+        How far the worst row of any kind (gap, ratio, minimum rate, own) is outside its bounds by argmax; of a rule
+        with a promise these are the tightened bounds, which are narrower than what was asked for.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Determinism:
             f"{'':<12} accuracy  violation",
             f"{'randomised':<12} {self.accuracy_randomised:.6f}  {self.violation_randomised:.6f}",
             f"{'argmax':<12} {self.accuracy_argmax:.6f}  {self.violation_argmax:.6f}",
-            f"argmax is outside the bounds by {self.excess_argmax:.6f}"
+            f"argmax is outside the bounds by {self.excess_argmax:.6f} (with a promise: the tightened bounds)"
             if self.excess_argmax
             else "argmax is within bounds",
             f"undecided    {self.undecided:.2%} of people",

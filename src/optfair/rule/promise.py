@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from optfair.constraints import AnyConstraint, MinimumRate, Ratio, RowSet, compile_rows
+from optfair.constraints.naming import attribute_names, name_text
 from optfair.constraints.rows import TABLE_COLUMNS, row_name
 from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
@@ -19,6 +20,7 @@ from optfair.metrics.influence import as_rates
 from optfair.metrics.noise import own_noise
 from optfair.utils.html import table
 
+EVERYBODY = "overall"  # what tables call everybody
 SHOWN = 8  # rows in a notebook, those first that leave the least room
 PROMISE_NUMBERS = ("value", "se", "lower", "upper", "low", "high", "people", "people_needed")
 
@@ -56,8 +58,8 @@ class Promise:
     share : float
         Share of the decisions that are drawn from a constant so that the promise is kept.
     cost : float
-        Accuracy that the promise costs, by labels out of fold, beside the rule without it; of a model with costs, in
-        their units.
+        Accuracy that the promise costs, by labels out of fold, beside the rule of the same tolerance without it; of a
+        model with costs, in their units. It is not the whole price of fairness: a report has that.
     loosened : float
         What all tolerances were multiplied by (``unpromised="loosen"``).
     binding : str
@@ -131,7 +133,8 @@ class Promise:
             grounds.append(f"tolerances loosened {self.loosened:.2f} times")
         grounds.append(f"the tightest: {self.binding}")
         if self.method == "fitted":
-            grounds.append(f"costs {self.cost:.4f} of accuracy" if self.cost > 0 else "costs no accuracy")
+            cost = f"costs {self.cost:.4f} of accuracy" if self.cost > 0 else "costs no accuracy"
+            grounds.append(f"{cost} beside the same tolerance without a promise")
         return grounds if self.decision in ("hashed", "") else [*grounds, f"decision {self.decision!r}"]
 
 
@@ -171,7 +174,7 @@ def held_out_promise(
         share=0.0,
         cost=0.0,
         loosened=1.0,
-        binding=binding_name(table, binding_row(rows, limits)),
+        binding=binding_name(table, binding_row(rows, limits), attribute_names(counts.groups)),
         table=table,
     )
 
@@ -205,14 +208,16 @@ def single_tolerance(rows: RowSet) -> float | None:
 
 def statement(rows: RowSet, groups: pd.Index) -> str:
     """Say in words that all rows are within their bounds, and of whom that is said."""
-    parts = []
+    parts, names = [], attribute_names(groups)
     if rows.is_gap.any():
         bounds = np.unique(rows.upper[rows.is_gap])
         tolerance = f"{bounds[0]:.4g}" if len(bounds) == 1 else "its tolerance"
         bounded = {group for group, is_gap in zip(rows.table["group"], rows.is_gap, strict=True) if is_gap}
         free = [group for group in groups if group not in bounded]
         is_partial = len(free) > 0 and bounded <= set(groups)
-        of_whom = f" of {', '.join(map(label_text, sorted(bounded, key=str)))}" if is_partial else ""
+        of_whom = (
+            f" of {', '.join(label_text(group, names) for group in sorted(bounded, key=str))}" if is_partial else ""
+        )
         parts.append(f"every gap{of_whom} is within {tolerance}")
     sources = dict.fromkeys(rows.source[~rows.is_gap].tolist())
     return " and ".join([*parts, *dict.fromkeys(_bound_text(rows.constraints[source]) for source in sources)])
@@ -236,21 +241,32 @@ def binding_row(rows: RowSet, limits: tuple[np.ndarray, np.ndarray]) -> int:
     return int(np.argmax(distance / scale))
 
 
-def binding_name(table: pd.DataFrame, k: int) -> str:
+def binding_name(table: pd.DataFrame, k: int, attributes: Sequence[Hashable] = ()) -> str:
     """Return the name of a row with the people behind it."""
-    return f"{row_text(table, k)}, {table['people'].iloc[k]:,.0f} people"
+    return f"{row_text(table, k, attributes)}, {table['people'].iloc[k]:,.0f} people"
 
 
-def row_text(table: pd.DataFrame, k: int) -> str:
-    """Name a row as a reader would: groups of several attributes as 'a × b'."""
+def row_text(table: pd.DataFrame, k: int, attributes: Sequence[Hashable] = ()) -> str:
+    """Name a row as a reader would: groups of several attributes as 'a × b', those of one of them as 'sex: a'."""
     criterion, group, against, given, outcome = (table[column].iloc[k] for column in TABLE_COLUMNS)
-    return row_name(criterion, _joined(group), _joined(against), given, outcome)
+    return row_name(criterion, _plain_name(group, attributes), _plain_name(against, attributes), given, outcome)
 
 
-def label_text(name: Hashable) -> str:
+def place_text(table: pd.DataFrame, k: int, attributes: Sequence[Hashable] = ()) -> str:
+    """Say of which people a row is: group and true class; of a row of the user's own its name."""
+    criterion, group, against, given, _ = (table[column].iloc[k] for column in TABLE_COLUMNS)
+    if group is None:
+        return str(criterion)
+    is_pair = against is not None and against != EVERYBODY
+    other = f" against {name_text(against, attributes)}" if is_pair else ""
+    return f"{name_text(group, attributes)}{other}" + ("" if given is None else f" with true class {given!r}")
+
+
+def label_text(name: Hashable, attributes: Sequence[Hashable] = ()) -> str:
     """Return the name of a group in quotes, of several attributes as 'a × b'."""
-    return repr(_joined(name))
+    return repr(_plain_name(name, attributes))
 
 
-def _joined(name: Hashable) -> Hashable:
-    return " × ".join(map(str, name)) if isinstance(name, tuple) else name
+def _plain_name(name: Hashable, attributes: Sequence[Hashable]) -> Hashable:
+    """Return the name of a group of several attributes as text; others as they are."""
+    return name_text(name, attributes) if isinstance(name, tuple) else name

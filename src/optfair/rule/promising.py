@@ -128,7 +128,7 @@ def _promise(search: PromiseSearch, trial: Trial, first: Trial, loosened: float 
         share=trial.solution.rule.share,
         cost=search.problem.utility.scale * (first.gain - trial.gain),
         loosened=loosened,
-        binding=binding_name(table, binding_row(rows, limits)),
+        binding=binding_name(table, binding_row(rows, limits), search.attributes),
         table=table,
     )
 
@@ -217,7 +217,8 @@ def _refuse_few(search: PromiseSearch, first: Trial) -> None:
     fewest = int(np.argmin(people))
     if people[fewest] < FEWEST_PEOPLE:
         raise PromiseError(
-            f"confidence={search.confidence:g}: nothing can be promised of {row_text(search.rows.table, fewest)}, "
+            f"confidence={search.confidence:g}: nothing can be promised of "
+            f"{row_text(search.rows.table, fewest, search.attributes)}, "
             f"which rests on {people[fewest]:.0f} of {first.counts.n_persons:,} people; at least {FEWEST_PEOPLE} are "
             "needed. Join its group with another, or give a tolerance to each group but this one.",
             math.inf,
@@ -233,16 +234,20 @@ def _refusal(
     promise = _promise(search, fairest, first)
     k = binding_row(search.rows, (promise.table["low"].to_numpy(), promise.table["high"].to_numpy()))
     row, tolerance = promise.table.iloc[k], promise.tolerance
-    name = row_text(promise.table, k)
+    name = row_text(promise.table, k, search.attributes)
     head = (
         f"{'confidence' if tolerance is None else f'tolerance={tolerance:g}'}: cannot be promised with confidence "
         f"{search.confidence:g} from these {promise.n_people:,} people; the tightest: {name}, {row['people']:,.0f} "
         "people."
     )
-    if factor is not None and tolerance is not None:
-        head += f" Smallest tolerance that can be promised: {_up(factor * tolerance)}."
-    elif factor is not None:
-        head += f" All tolerances times {math.ceil(1000 * factor) / 1000:g} can be promised."
+    if factor is not None:
+        by_factor = f"with all tolerances times {math.ceil(1000 * factor) / 1000:g}"
+        place = by_factor if tolerance is None else f"at {_up(factor * tolerance)}"
+        head += (
+            f" A promise was found {place}; the search is not exhaustive: a larger tolerance may be refused, and a "
+            "smaller one promised. What is read off here was chosen on these people: confirm it on others "
+            "(model.promise)."
+        )
     ways = []
     if np.isfinite(row["people_needed"]):
         ways.append(f"about {_round(row['people_needed']):,} people there instead of {row['people']:,.0f}")
@@ -252,11 +257,13 @@ def _refusal(
     mixture = None if search.decision == "argmax" or unpromised == "mix" else _mixed(search, fairest)
     if mixture is not None:
         ways.append(
-            f"unpromised='mix' (accuracy {mixture.accuracy:.3f} instead of {first.accuracy:.3f}, "
-            f"{mixture.solution.rule.share:.0%} of decisions drawn from a constant)"
+            f"unpromised='mix', which draws {_share_text(mixture.solution.rule.share)} of decisions from a constant "
+            f"(accuracy {mixture.accuracy:.3f}; without a promise {first.accuracy:.3f} at the tolerance asked for)"
         )
     elif unpromised == "mix":
         head += " No share of a constant keeps it either."
+    if search.people.answering is not None and search.decision != "argmax":  # the folds do not answer yet
+        ways.append("ensemble=True, which may promise less (predictions take cv times as long)")
     if factor is not None:
         ways.append("unpromised='loosen'")
     elif unpromised == "loosen":
@@ -292,6 +299,11 @@ def _group_tolerances(search: PromiseSearch, fairest: Trial, factor: float | Non
 def _up(value: float) -> float:
     """Return a tolerance rounded up to three decimals, at most 1."""
     return min(math.ceil(round(1000 * value, 6)) / 1000, 1.0)
+
+
+def _share_text(share: float) -> str:
+    """Return a share of decisions in per cent; one that is not nothing does not look so."""
+    return "less than 1%" if share < 0.005 else f"{share:.0%}"
 
 
 def _round(number: float) -> int:

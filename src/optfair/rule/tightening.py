@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize, sparse
 
+from optfair.constraints.naming import attribute_names
 from optfair.constraints.rows import accuracy
 from optfair.errors import InfeasibleError
 from optfair.metrics.counts import ConfusionCounts, count_codes
@@ -101,6 +102,7 @@ class PromiseSearch:
         self.problem, self.people, self.confidence, self.decision = problem, people, confidence, decision
         self.rows = as_rates(problem.rows)
         self.measure = problem.posterior.draw(problem.posterior.n)
+        self.attributes = attribute_names(self.measure.groups)
         self.group, self.label = np.divmod(np.asarray(self.measure.cell), len(self.measure.classes))
 
     # -- one rule ------------------------------------------------------------------------------------------
