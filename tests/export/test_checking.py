@@ -7,6 +7,7 @@ import pytest
 
 from optfair.errors import ExportError
 from optfair.export.checking import compare_graph, compare_scorers
+from optfair.portable.scorer_file import scorer_module
 from tests.export.helpers import GROUP, GROUP_NEW, TABLE, TABLE_NEW, X_NEW, X, fit_post
 
 
@@ -76,3 +77,35 @@ def test_sampled_answers_are_compared_by_their_probabilities(tmp_path):
     model = fit_post(decision="sampled")
     [path] = model.export(tmp_path / "fair.onnx")
     assert compare_graph(model, path, X_NEW, None, None).different == ()
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_a_person_whom_a_scorer_refuses_is_named(language, tmp_path, monkeypatch):
+    """Here by a fault that is put into it."""
+    if language == "node" and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    model = fit_post()
+    path = model.export(tmp_path / "fair.json")[0]
+    if language == "node":
+        file = tmp_path / "optfair_score.mjs"
+        code = file.read_text("utf-8")
+        start = "  posterior(features) {\n"
+        refusal = 'if (features[0] === 0.5) throw new Error("features: no.");\n'
+        assert start in code
+        file.write_text(code.replace(start, start + refusal), encoding="utf-8")
+    else:
+        scorer = scorer_module().Scorer
+        posterior = scorer.posterior
+
+        def refusing(self, features):
+            if features[0] == 0.5:
+                raise ValueError("features: no.")
+            return posterior(self, features)
+
+        monkeypatch.setattr(scorer, "posterior", refusing)
+    new = X_NEW[:5].copy()
+    new[3, 0] = 0.5
+    ending = "py" if language == "python" else "mjs"
+    message = rf"^optfair_score.{ending}: has no answer for row 4, and the model has one \(features: no\.\)\.$"
+    with pytest.raises(ExportError, match=message):
+        compare_scorers(model, path, new, None, None)

@@ -8,6 +8,7 @@ import os
 import struct
 import subprocess
 import sys
+from shutil import copy
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from optfair.inputs.identity import key_bytes
 from optfair.portable.scorer_file import plain_label, scorer_module, sealed_content
 from optfair.rule.decisions import HASHES, uniforms
 from optfair.rule.keys import new_key
-from tests.portable.helpers import LANGUAGES, SCORERS, ask_scorer, command, make_rule, run_scorer
+from tests.portable.helpers import LANGUAGES, SCORERS, ask_each, ask_scorer, command, make_rule, run_scorer
 
 KEY = bytes(range(32))
 PERSONS = ["id-1", " ", "Zoë 日本", 0, 7, -3, 2.5, -0.5, 1e15, True, False, ["north", 7], [["a"], "b", 1.5], "x" * 300]
@@ -159,11 +160,11 @@ def test_the_key_is_checked(language, exported):
     undecided = Z[rule.predict_proba(Z).max(axis=1) < 0.99][0].tolist()
     certain = Z[rule.predict_proba(Z).max(axis=1) == 1][0].tolist()
     assert "not the one that belongs" in run_scorer(language, path, [], new_key(99)).stderr
-    process = run_scorer(language, path, [{"person": 1, "joint": undecided}])
-    assert process.returncode and "key: missing" in process.stderr
-    assert run_scorer(language, path, [{"person": 1, "joint": certain}]).returncode == 0  # nothing is drawn
-    process = run_scorer(language, path, [{"joint": undecided}], rule.key)
-    assert process.returncode and "must be valid text, a number, bytes, or a list of these" in process.stderr
+    replies = ask_each(language, path, [{"person": 1, "joint": z} for z in (undecided, certain)], "answer")
+    assert replies[0].startswith("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give key")
+    assert replies[1] in rule.classes  # nothing is drawn
+    [reply] = ask_each(language, path, [{"joint": undecided}], "answer", rule.key)
+    assert "must be valid text, a number, bytes, or a list of these, and not empty." in reply
 
 
 def test_a_key_file_that_others_can_read_is_refused(exported, tmp_path):
@@ -196,21 +197,21 @@ def test_what_is_no_posterior_is_refused(case, exported):
     with pytest.raises(ValueError, match=r"^joint: "):
         scorer.answer("x", joint=BAD[case])
     if case != "not a number":  # which JSON does not have
-        process = run_scorer("node", path, [{"person": "x", "joint": BAD[case]}], rule.key)
-        assert process.returncode and "joint: " in process.stderr
+        [reply] = ask_each("node", path, [{"joint": BAD[case]}])
+        assert reply.startswith("joint: ")
 
 
 @pytest.mark.parametrize("person", [None, float("nan"), float("inf"), {"a": 1}, object(), "", b"", [], [""]])
 def test_who_has_no_bytes_is_refused(person):
-    with pytest.raises(ValueError, match="must be valid text, a number, bytes, or a list of these, and not empty.$"):
+    with pytest.raises(ValueError, match=r"must be valid text, a number, bytes, or a list of these, and not empty\.$"):
         scorer_module().person_bytes(person)
 
 
 def test_javascript_refuses_numbers_that_it_has_not_read_whole(exported):
     Z, rule, path = exported["blake2b"]
     undecided = Z[rule.predict_proba(Z).max(axis=1) < 0.99][0].tolist()
-    process = run_scorer("node", path, [{"person": 2**60, "joint": undecided}], rule.key)
-    assert process.returncode and "has lost digits" in process.stderr
+    [reply] = ask_each("node", path, [{"person": 2**60, "joint": undecided}], "answer", rule.key)
+    assert "has lost digits" in reply
 
 
 # -- what the files are ----------------------------------------------------------------------------------------
@@ -229,9 +230,9 @@ def test_the_javascript_scorer_needs_node_only():
     assert lines and all(' from "node:' in line for line in lines)
 
 
-def test_no_file_holds_the_key(exported):
-    for _, rule, path in exported.values():
-        for file in path.parent.iterdir():
+def test_no_file_holds_the_key(exported, tmp_path):
+    for hashing, (_, rule, _) in exported.items():
+        for file in rule.export(tmp_path / "fair.json", hashing=hashing):
             content = file.read_bytes()
             assert rule.key not in content and rule.key.hex().encode() not in content
 
@@ -293,7 +294,7 @@ def test_a_command_refuses_what_is_not_utf_8_and_skips_empty_lines(language, nam
     Z, rule, path = named
     request = json.dumps({"person": "Zoë", "joint": Z[0].tolist()}, ensure_ascii=False)
     process = run_command(language, path, request.encode("latin-1"), rule.key)
-    assert process.returncode != 0 and process.stdout == b""
+    assert process.returncode == 1 and json.loads(process.stdout)["error"].startswith("not JSON in UTF-8 (")
     content = f"\ufeff{request}\r\n\n  \r\n{request}".encode()
     process = run_command(language, path, content, rule.key)
     assert process.returncode == 0 and len(process.stdout.splitlines()) == 2
@@ -320,10 +321,80 @@ def test_an_empty_key_in_the_environment_is_refused(language, named):
     assert process.returncode != 0 and b"key: not the one that belongs to this rule" in process.stderr
 
 
-def test_javascript_refuses_fields_that_it_does_not_know(named):
-    """Python does by itself: they are arguments."""
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_command_says_how_it_is_used(language, named):
+    _, _, path = named
+    line = command(language, path.parent)
+    results = [
+        subprocess.run([*line, *more], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+        for more in ([], ["--help"], ["-h"], [str(path), "people.jsonl"])
+    ]
+    usage = results[1].stdout
+    assert usage.startswith(f"usage: {language} optfair_score.") and "$OPTFAIR_KEY" in usage and "Exit code: 0" in usage
+    assert [result.returncode for result in results] == [2, 0, 0, 2]
+    assert [result.stdout for result in results] == ["", usage, usage, ""]
+    assert [result.stderr for result in results] == [usage, "", "", usage]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_command_that_cannot_start_says_why_in_one_line(language, named, tmp_path):
     Z, rule, path = named
-    process = run_scorer("node", path, [{"person": "id", "joint": Z[0].tolist(), "ofset": [1, 0, 0]}], rule.key)
-    assert process.returncode != 0 and "ofset: must be joint, classes, groups, features, group or" in process.stderr
-    process = run_scorer("python", path, [{"person": "id", "joint": Z[0].tolist(), "ofset": [1, 0, 0]}], rule.key)
-    assert process.returncode != 0 and "unexpected keyword argument 'ofset'" in process.stderr
+    requests = [{"person": "id", "joint": Z[0].tolist()}]
+    (tmp_path / path.name).write_bytes(b"{}")
+    for file in SCORERS.iterdir():
+        copy(file, tmp_path)
+    reasons = {
+        "key: missing, and answers are drawn by it; set OPTFAIR_KEY.\n": run_scorer(language, path, requests),
+        "is damaged, or was changed; export it again.\n": run_scorer(
+            language, tmp_path / path.name, requests, rule.key
+        ),
+        "no such file or directory": run_scorer(language, tmp_path / "absent.json", requests, rule.key),
+    }
+    for reason, process in reasons.items():
+        assert (process.returncode, process.stdout, process.stderr.count("\n")) == (2, "", 1)
+        assert process.stderr.startswith("optfair_score.") and reason.lower() in process.stderr.lower()
+    rule.export(tmp_path / "argmax.json", "argmax")
+    [line] = ask_scorer(language, tmp_path / "argmax.json", [{"joint": Z[0].tolist()}])  # needs neither key nor id
+    assert line["answer"] == rule.predict(Z[:1], "argmax")[0]
+
+
+JOINT = [[0.2, 0.1, 0.1], [0.1, 0.1, 0.1], [0.1, 0.1, 0.1]]
+ODD_LINES = {
+    "{": "not JSON in UTF-8 (",
+    "[1]": 'must be an object, such as {"person": "id-17", "features": {"age": 31}}.',
+    "null": 'must be an object, such as {"person": "id-17", "features": {"age": 31}}.',
+    json.dumps({"joint": JOINT}): "person: missing, and answers are drawn by it; say who it is.",
+    json.dumps({"person": None, "joint": JOINT}): "person: missing, and answers are drawn by it; say who it is.",
+    json.dumps({"person": 1, "key": 2, "joint": JOINT}): "person, key: two names of the id; give one of them.",
+    json.dumps({"person": 1}): "joint: must be a list of classes for each group, of probabilities that sum to one.",
+    json.dumps({"person": 1, "joint": JOINT, "ofset": [1, 0, 0], "id": 1}): "ofset,id: must be joint, classes, groups, "
+    "features, group or offset.",
+    json.dumps(
+        {"person": 1, "joint": JOINT, "\ud800": 1}
+    ): "\ud800: must be joint, classes, groups, features, group or offset.",
+    json.dumps({"person": 1, "features": {"age": 3}}): "features: the models are not in this file; give joint",
+    json.dumps(
+        {"person": "", "joint": JOINT}
+    ): "must be valid text, a number, bytes, or a list of these, and not empty.",
+    json.dumps(
+        {"person": {}, "joint": JOINT}
+    ): "must be valid text, a number, bytes, or a list of these, and not empty.",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_line_that_cannot_be_answered_is_an_error_in_its_place(language, named):
+    """The people before and behind it get their answers."""
+    _, rule, path = named
+    persons = [f"id-{k}" for k in range(len(ODD_LINES))]
+    lines = [""]
+    for k, (person, odd) in enumerate(zip(persons, ODD_LINES, strict=True)):
+        lines += [odd, json.dumps({("person", "key")[k % 2]: person, "joint": JOINT}), " \t"]
+    process = run_command(language, path, "\n".join(lines).encode(), rule.key)
+    assert process.returncode == 1 and process.stderr == b""
+    replies = [json.loads(line) for line in process.stdout.splitlines()]
+    answers = rule.predict(np.repeat([JOINT], len(persons), axis=0), keys=persons).tolist()
+    assert [reply["answer"] for reply in replies[1::2]] == answers and len(set(answers)) > 1
+    assert [reply["line"] for reply in replies[::2]] == [2 + 3 * k for k in range(len(persons))]
+    for message, reply in zip(ODD_LINES.values(), replies[::2], strict=True):
+        assert message in reply["error"] and set(reply) == {"error", "line"}, reply

@@ -77,9 +77,12 @@ def compare_scorers(model: Any, path: Path, X: Any, groups: Any, keys: Sequence[
     scorer = scorer_module().Scorer(document, () if secret is None else (secret,))
     answers, P = [], []
     with stage("asking the scorer", len(requests), unit="people") as work:
-        for person, request in zip(persons, requests, strict=True):
-            answers.append(scorer.answer(person, **request))
-            P.append(scorer.probabilities(**request))
+        for k, (person, request) in enumerate(zip(persons, requests, strict=True)):
+            try:
+                answers.append(scorer.answer(person, **request))
+                P.append(scorer.probabilities(**request))
+            except ValueError as error:
+                raise _no_answer(SCORER_NAMES[0], k, error) from error
             work.advance(1)
     results = [_compared("Python scorer", h, np.array(P), _unequal(answers, expected))]
     if shutil.which("node"):
@@ -135,10 +138,20 @@ def _ask_node(
     environment = os.environ if secret is None else {**os.environ, "OPTFAIR_KEY": secret.hex()}
     command = ["node", str(path.with_name(SCORER_NAMES[1])), str(path)]
     with stage("asking the JavaScript scorer"):
-        result = subprocess.run(command, input="\n".join(lines), env=environment, capture_output=True, text=True)
-    if result.returncode:
+        result = subprocess.run(command, input="\n".join(lines), env=environment, capture_output=True, encoding="utf-8")
+    texts = [text for text in result.stdout.split("\n") if text]
+    if result.returncode and len(texts) < len(requests):
         raise ExportError(f"{SCORER_NAMES[1]}: node could not run it ({brief_text(result.stderr, 200)}).")
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    replies = [json.loads(text) for text in texts]
+    for k, reply in enumerate(replies):
+        if "error" in reply:
+            raise _no_answer(SCORER_NAMES[1], k, reply["error"])
+    return replies
+
+
+def _no_answer(scorer: str, row: int, error: object) -> ExportError:
+    """Return the error that a scorer refuses a person whom the model answers."""
+    return ExportError(f"{scorer}: has no answer for row {row + 1}, and the model has one ({brief_text(error, 200)}).")
 
 
 def _compared(runtime: str, h: np.ndarray, P: np.ndarray, is_different: np.ndarray) -> Comparison:

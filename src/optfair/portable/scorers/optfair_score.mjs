@@ -5,10 +5,9 @@
 //   scorer.answer("id-17", { joint: z });                              // z[a][i] = P(A=a, Y=i | x)
 //   scorer.answer("id-17", { classes: p, groups: q });                 // p[i] = P(Y=i | x), q[a][i] = P(A=a | x, Y=i)
 //   scorer.answer("id-17", { features: { age: 31 } });                 // where fair.json holds the models
-//   node optfair_score.mjs fair.json < people.jsonl > answers.jsonl
+//   node optfair_score.mjs --help                                      // for lines of JSON
 //
-// A line of people.jsonl is {"person": "id-17", "features": {"age": 31}}, or with joint, or classes and groups, in place
-// of features. A file that was changed, or whose own test vectors do not come out here, is refused.
+// A file that was changed, or whose own test vectors do not come out here, is refused.
 
 import { createHash, createHmac } from "node:crypto";
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
@@ -21,6 +20,14 @@ const MISSING = "(missing)"; // the group of people without one, where a rule ha
 const UNFIT =
   "a list of the document does not fit its classes and groups, or there are no test vectors; export it again.";
 const KEY_LINE = /^[ \t]*(?:(?:[0-9a-fA-F]{16}[ \t]+)?([0-9a-fA-F]{64}))?[ \t\r]*$/; // fingerprint, key; or none
+const USAGE = `usage: node optfair_score.mjs fair.json < people.jsonl > answers.jsonl
+
+Answers people by a fair rule. A line of people.jsonl is {"person": "id-17", "features": {"age": 31}}, or has "joint",
+or "classes" and "groups", in place of the features; "group" where the rule uses it, and "offset". "key" is another
+name of "person". A line of answers.jsonl is {"answer": ..., "probabilities": [...]}, or {"error": ..., "line": n} for a
+line that cannot be answered. The secret key is in $OPTFAIR_KEY: hexadecimal digits, or the text of a key file.
+Exit code: 0 if all lines were answered, 1 if some were not, 2 if the scorer could not start.
+`;
 const total = (values) => values.reduce((sum, value) => sum + value, 0);
 const columns = (rows) => rows[0].map((_, j) => rows.map((row) => row[j]));
 const show = (value) => (typeof value === "bigint" ? `${value}` : JSON.stringify(value));
@@ -362,11 +369,12 @@ export class Scorer {
     }
     if (isNamed) {
       const absent = names.filter((name) => !Object.hasOwn(features, name));
-      const [given, known] = [Object.keys(features), [...names, ...models.unread, ...this.document.about.attributes]];
+      const given = Object.keys(features);
+      const vocabulary = [...names, ...models.unread, ...this.document.about.attributes];
       if (absent.length === names.length) {
         throw new Error(`features: ${JSON.stringify(given)}: must have the names ${names.slice(0, 20)}.`);
       }
-      const strange = absent.length ? given.filter((name) => !known.includes(name)) : []; // they may be misspelt
+      const strange = absent.length ? given.filter((name) => !vocabulary.includes(name)) : []; // they may be misspelt
       if (strange.length) {
         const rule = "leave out one or give the other, null if it is missing.";
         throw new Error(`features: '${strange[0]}' is no feature of the model, and '${absent[0]}' is absent; ${rule}`);
@@ -398,14 +406,68 @@ export class Scorer {
   }
 }
 
+// Yield the number and the bytes of each line that is not blank.
+function* filledLines(content) {
+  for (let start = 0, number = 1, end; start < content.length; start = end + 1, number++) {
+    end = content.indexOf("\n", start);
+    end = end < 0 ? content.length : end;
+    const line = content.subarray(start, end);
+    if (line.some((byte) => byte !== 32 && (byte < 9 || byte > 13))) yield [number, line];
+  }
+}
+
+// Return what is answered to the bytes of a line.
+function lineAnswer(scorer, line) {
+  let request;
+  try {
+    request = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(line));
+  } catch (error) {
+    throw new Error(`not JSON in UTF-8 (${error.message}).`);
+  }
+  if (request === null || typeof request !== "object" || Array.isArray(request)) {
+    throw new Error('must be an object, such as {"person": "id-17", "features": {"age": 31}}.');
+  }
+  const { person = null, key = null, ...posterior } = request;
+  if (person !== null && key !== null) throw new Error("person, key: two names of the id; give one of them.");
+  const id = person ?? key;
+  if (id === null && scorer.document.decision !== "argmax") {
+    throw new Error("person: missing, and answers are drawn by it; say who it is.");
+  }
+  return { answer: scorer.answer(id, posterior), probabilities: scorer.probabilities(posterior) };
+}
+
+// Answer the lines of the standard input, each in its place; return the exit code.
+function main(options) {
+  const isHelp = options.includes("--help") || options.includes("-h");
+  if (isHelp || options.length !== 1) {
+    (isHelp ? process.stdout : process.stderr).write(USAGE);
+    return isHelp ? 0 : 2;
+  }
+  let [scorer, code] = [null, 0];
+  try {
+    scorer = load(options[0]);
+    if (scorer.key === null && scorer.document.decision !== "argmax") {
+      throw new Error("key: missing, and answers are drawn by it; set OPTFAIR_KEY.");
+    }
+  } catch (error) {
+    process.stderr.write(`optfair_score.mjs: ${error.message}\n`);
+    return 2;
+  }
+  for (const [number, line] of filledLines(readFileSync(0))) {
+    let reply;
+    try {
+      reply = lineAnswer(scorer, line);
+    } catch (error) {
+      // Whatever it is, the people behind this line get their answers.
+      [reply, code] = [{ error: error.message, line: number }, 1];
+    }
+    console.log(JSON.stringify(reply));
+  }
+  return code;
+}
+
 // Whether this file was started: it may be through a link, which Node follows for the address of a module.
 const command = process.argv[1];
 if (command && existsSync(command) && realpathSync(command) === realpathSync(fileURLToPath(import.meta.url))) {
-  const scorer = load(process.argv[2]);
-  const text = new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(0));
-  for (const line of text.split("\n").filter((entry) => entry.trim())) {
-    const { person = null, ...posterior } = JSON.parse(line);
-    const reply = { answer: scorer.answer(person, posterior), probabilities: scorer.probabilities(posterior) };
-    console.log(JSON.stringify(reply));
-  }
+  process.exitCode = main(process.argv.slice(2));
 }

@@ -4,10 +4,9 @@
     scorer.answer("id-17", joint=z)                          # z[a][i] = P(A=a, Y=i | x)
     scorer.answer("id-17", classes=p, groups=q)              # p[i] = P(Y=i | x), q[a][i] = P(A=a | x, Y=i)
     scorer.answer("id-17", features={"age": 31})             # where fair.json holds the models
-    python optfair_score.py fair.json < people.jsonl > answers.jsonl
+    python optfair_score.py --help                           # for lines of JSON
 
-A line of people.jsonl is {"person": "id-17", "features": {"age": 31}}, or with joint, or classes and groups, in place
-of features. A file that was changed, or whose own test vectors do not come out here, is refused.
+A file that was changed, or whose own test vectors do not come out here, is refused.
 """
 
 import hashlib
@@ -26,6 +25,15 @@ LARGEST_OFFSET = 1e100  # scores stay finite
 MISSING = "(missing)"  # the group of people without one, where a rule has it
 UNFIT = "a list of the document does not fit its classes and groups, or there are no test vectors; export it again."
 KEY_LINE = re.compile(r"[ \t]*(?:(?:[0-9a-fA-F]{16}[ \t]+)?([0-9a-fA-F]{64}))?[ \t\r]*")  # fingerprint, key; or none
+FIELDS = ("joint", "classes", "groups", "features", "group", "offset")
+USAGE = """usage: python optfair_score.py fair.json < people.jsonl > answers.jsonl
+
+Answers people by a fair rule. A line of people.jsonl is {"person": "id-17", "features": {"age": 31}}, or has "joint",
+or "classes" and "groups", in place of the features; "group" where the rule uses it, and "offset". "key" is another
+name of "person". A line of answers.jsonl is {"answer": ..., "probabilities": [...]}, or {"error": ..., "line": n} for a
+line that cannot be answered. The secret key is in $OPTFAIR_KEY: hexadecimal digits, or the text of a key file.
+Exit code: 0 if all lines were answered, 1 if some were not, 2 if the scorer could not start.
+"""
 
 
 def load(path, key=None, key_file=None):
@@ -242,10 +250,10 @@ class Scorer:
             raise ValueError(f"features: must be a {'list' if names[0] is None else 'dict'} of {len(names)} values.")
         if isinstance(features, dict):
             absent = [name for name in names if name not in features]
-            known = {*names, *models["unread"], *self.document["about"]["attributes"]}
+            vocabulary = {*names, *models["unread"], *self.document["about"]["attributes"]}
             if len(absent) == len(names):
                 raise ValueError(f"features: {list(features)}: must have the names {names[:20]}.")
-            for name in [name for name in features if name not in known] if absent else []:  # it may be misspelt
+            for name in [name for name in features if name not in vocabulary] if absent else []:  # it may be misspelt
                 rule = "leave out one or give the other, null if it is missing."
                 raise ValueError(f"features: {name!r} is no feature of the model, and {absent[0]!r} is absent; {rule}")
         for k, column in enumerate(models["columns"]):
@@ -269,10 +277,49 @@ class Scorer:
         return [[p[i] * shares[i][a] for i in range(m)] for a in range(A)]
 
 
+def line_answer(scorer, line):
+    """Return what is answered to the bytes of a line."""
+    try:
+        request = json.loads(line.decode("utf-8-sig"))  # bytes: JSON is UTF-8 whatever the locale is
+    except ValueError as error:
+        raise ValueError(f"not JSON in UTF-8 ({error}).") from None
+    if not isinstance(request, dict):
+        raise ValueError('must be an object, such as {"person": "id-17", "features": {"age": 31}}.')
+    ids = [value for value in (request.pop("person", None), request.pop("key", None)) if value is not None]
+    if len(ids) > 1:
+        raise ValueError("person, key: two names of the id; give one of them.")
+    if not ids and scorer.document["decision"] != "argmax":
+        raise ValueError("person: missing, and answers are drawn by it; say who it is.")
+    strange = [name for name in request if name not in FIELDS]
+    if strange:
+        raise ValueError(f"{','.join(strange)}: must be {', '.join(FIELDS[:-1])} or offset.")
+    return {"answer": scorer.answer(*ids, **request), "probabilities": scorer.probabilities(**request)}
+
+
+def main(arguments):
+    """Answer the lines of the standard input, each in its place; return the exit code."""
+    is_help = "--help" in arguments or "-h" in arguments
+    if is_help or len(arguments) != 1:
+        (sys.stdout if is_help else sys.stderr).write(USAGE)
+        return 0 if is_help else 2
+    try:
+        scorer = load(arguments[0])
+        if scorer.key is None and scorer.document["decision"] != "argmax":
+            raise ValueError("key: missing, and answers are drawn by it; set OPTFAIR_KEY.")
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"optfair_score.py: {error}\n")
+        return 2
+    code = 0
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            reply = line_answer(scorer, line)
+        except Exception as error:  # whatever it is, the people behind this line get their answers
+            reply, code = {"error": str(error) or repr(error), "line": number}, 1
+        sys.stdout.buffer.write(json.dumps(reply, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+    return code
+
+
 if __name__ == "__main__":
-    scorer = load(sys.argv[1])
-    for line in filter(bytes.strip, sys.stdin.buffer):  # bytes: JSON is UTF-8 whatever the locale is
-        request = json.loads(line.decode("utf-8-sig"))
-        who = request.pop("person", None)
-        reply = {"answer": scorer.answer(who, **request), "probabilities": scorer.probabilities(**request)}
-        sys.stdout.buffer.write(json.dumps(reply, ensure_ascii=False).encode("utf-8") + b"\n")
+    sys.exit(main(sys.argv[1:]))
