@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from optfair.errors import ExportError
 from optfair.export.checking import compare_graph, compare_scorers
@@ -60,6 +61,27 @@ def test_scorers_are_given_groups_as_people_have_them(options, tmp_path):
     if "unseen" in options:
         new[::7] = "x"
     assert all(not c.different and c.largest < 1e-9 for c in compare_scorers(model, path, X_NEW[:100], new, None))
+
+
+NUMBERED = TABLE[["a b", "e"]].set_axis([0, 1], axis=1)
+SHAPES = {
+    "columns that are numbers": (NUMBERED, NUMBERED.head(50)),
+    "an array for named columns": (TABLE[["a b", "e"]], TABLE_NEW[["a b", "e"]].to_numpy()[:50]),
+    "lists for named columns": (TABLE[["a b", "e"]], TABLE_NEW[["a b", "e"]].to_numpy()[:50].tolist()),
+    "a sparse matrix": (sparse.csr_array(X[:, [0, 3]]), sparse.csr_array(X_NEW[:50, [0, 3]])),
+    "records": (TABLE, TABLE_NEW.astype(object).where(TABLE_NEW.notna(), None).head(50).to_dict("records")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_scorers_are_given_features_as_they_take_them(shape, tmp_path):
+    X, new = SHAPES[shape]
+    model = fit_post(X=X)
+    path = model.export(tmp_path / "fair.json")[0]
+    assert all(
+        not c.different and c.n == 50 and c.largest < 1e-9 for c in compare_scorers(model, path, new, None, None)
+    )
 
 
 def test_what_node_says_is_passed_on(tmp_path):

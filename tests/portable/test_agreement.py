@@ -55,6 +55,35 @@ def test_a_missing_group_is_the_group_of_missing_ones(unseen, language, partly_m
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("unseen", ["error", "blind"])
+def test_a_missing_group_is_refused_where_fit_would_refuse_it(unseen, language, tmp_path):
+    """An empty text is a name then, which was not seen; also where a group is called like the missing ones."""
+    model = fit_post(awareness="aware", unseen=unseen, groups=np.where(GROUP == "m", "(missing)", "w"))
+    path, x = exported(model, tmp_path), X_NEW[:1].tolist()[0]
+    values = [None, NAN, [None], "", "zz", "(missing)", "w"]
+    replies = ask_each(language, path, [{"features": x, "group": value} for value in values] + [{"features": x}])
+    for value, reply in zip([*values, None], replies, strict=True):
+        native = attempt(lambda value=value: model.predict_proba(X_NEW[:1], sensitive_features=[value])[0])
+        assert_agree(native, reply, value)
+    is_refused = [isinstance(reply, str) for reply in replies]
+    assert is_refused == [True, True, True, *[unseen == "error"] * 2, False, False, True]
+    assert all("must be one of" in reply for reply in replies if isinstance(reply, str))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_missing_attribute_is_refused_where_fit_would_refuse_it(language, tmp_path):
+    groups = pd.DataFrame({"sex": GROUP, "region": np.random.default_rng(1).integers(0, 2, len(Y))})
+    model = fit_post(awareness="aware", unseen="blind", groups=groups)
+    path, x = exported(model, tmp_path), X_NEW[:1].tolist()[0]
+    values = [["m", None], [NAN, 1], [None, None], ["", 1], ["m", 1]]
+    replies = ask_each(language, path, [{"features": x, "group": value} for value in values])
+    for value, reply in zip(values, replies, strict=True):
+        native = attempt(lambda value=value: model.predict_proba(X_NEW[:1], sensitive_features=[value])[0])
+        assert_agree(native, reply, value)
+    assert [isinstance(reply, str) for reply in replies] == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_missing_attribute_is_one_of_a_group(language, partly_missing, tmp_path):
     region = np.random.default_rng(1).integers(0, 2, len(Y))
     groups = pd.DataFrame({"sex": partly_missing, "region": region})

@@ -116,8 +116,8 @@ def _requests(model: Any, document: dict[str, Any], X: Any, groups: Any) -> list
     """Return what the scorers are asked: features where they know the models, else what these say."""
     features, codes = model._check_new_rows(X, groups)
     if document["posterior"] is not None:
-        rows = as_frame(X).to_dict("records") if layout_of(X) in ("pandas", "polars") else np.asarray(X).tolist()
-        requests = [{"features": plain_value(row)} for row in rows]
+        is_named = document["posterior"]["columns"][0]["name"] is not None
+        requests = [{"features": plain_value(row)} for row in _feature_rows(model, X, is_named)]
     else:
         models = model.fold_models_ or (model.posterior_model_,)
         raws = [posterior(features).tolist() for posterior in models]
@@ -128,6 +128,17 @@ def _requests(model: Any, document: dict[str, Any], X: Any, groups: Any) -> list
         persons = [plain_value(labels if len(labels) > 1 else labels[0]) for labels in attributes]
         requests = [{**request, "group": group} for request, group in zip(requests, persons, strict=True)]
     return requests
+
+
+def _feature_rows(model: Any, X: Any, is_named: bool) -> list[Any]:
+    """Return rows as the scorers take them: by the names of the model, or as lists where it has none."""
+    if layout_of(X) in ("pandas", "polars"):
+        frame = as_frame(X)
+        return frame.to_dict("records") if is_named else list(map(list, frame.itertuples(index=False, name=None)))
+    rows = (X.toarray() if layout_of(X) == "sparse" else np.asarray(X)).tolist()
+    if not is_named or any(isinstance(row, dict) for row in rows):
+        return rows
+    return [dict(zip(model._form.names, row, strict=True)) for row in rows]
 
 
 def _ask_node(

@@ -179,6 +179,7 @@ def model_document(model: Any) -> dict[str, Any]:
         model.hashing,
         cases,
         aware=model.awareness == "aware",
+        missing=model.missing,
         unseen=model.unseen,
         models=n_models,
         calibration=calibration_content(model.calibration_),

@@ -1,9 +1,9 @@
 """Write the JSON file of a rule, with the scorers of one file in Python and JavaScript beside it.
 
     {"sha256": of all that follows, "format": "optfair scorer", "version": 1, "about": …, "classes": …, "groups": …,
-     "decision", "hashing", "fingerprint" of the secret key as in its file, "aware", "unseen", "models": how many z are
-     mixed, "rule": {weights (p, m), temperatures (p,), share, constant}, "calibration", "posterior", "vectors": {key,
-     slack, cases}}
+     "decision", "hashing", "fingerprint" of the secret key as in its file, "aware", "missing", "unseen", "models": how
+     many z are mixed, "rule": {weights (p, m), temperatures (p,), share, constant}, "calibration", "posterior",
+     "vectors": {key, slack, cases}}
 
 The secret key is never in it. A scorer refuses a file whose checksum differs, and one whose test vectors do not come
 out; `write_scorer` refuses to write that.

@@ -64,7 +64,7 @@ def check_path(path: Any, decision: str) -> Path:
 def scorer_document(
     rule: FairRule, decision: str, hashing: str, cases: Sequence[Mapping[str, Any]], **model: Any
 ) -> dict[str, Any]:
-    """Return what the scorers read. model : aware, unseen, models, calibration, posterior, where they are not plain."""
+    """Return what the scorers read. model : aware, missing, unseen, models, calibration and posterior, where they are not plain."""
     m = len(rule.classes)
     facts = rule_facts(rule)
     return {
@@ -76,7 +76,7 @@ def scorer_document(
         "decision": decision,
         "hashing": hashing,
         "fingerprint": None if rule.key is None else key_fingerprint(rule.key),
-        **{"aware": False, "unseen": "error", "models": 1, "calibration": None, "posterior": None},
+        **{"aware": False, "missing": "error", "unseen": "error", "models": 1, "calibration": None, "posterior": None},
         **model,
         "rule": {
             "weights": rule.weights.reshape(-1, m).tolist(),

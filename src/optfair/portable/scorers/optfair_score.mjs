@@ -303,8 +303,9 @@ export class Scorer {
     const labels = this.groups.map((name) => label([name].flat()));
     const [length, absent] = [[this.groups[0]].flat().length, isMissing(group)];
     const parts = Array.isArray(group) ? group : new Array(absent ? length : 1).fill(group);
-    const names = labels.includes(label(parts)) ? parts : parts.map((part) => (isMissing(part) ? MISSING : part));
-    const isName = (part) => isText(part) || typeof number(part) === "number";
+    const isPlain = labels.includes(label(parts)) || this.document.missing !== "group";
+    const names = isPlain ? parts : parts.map((part) => (isMissing(part) ? MISSING : part));
+    const isName = (part) => isText(part) || hasShape(number(part));
     const fits = names.length === length && names.every(isName);
     const place = fits ? labels.indexOf(label(names)) : -1;
     if (place < 0 && (this.document.unseen === "error" || !fits)) {

@@ -197,8 +197,9 @@ class Scorer:
         """Return the position of a group, or None; what is missing is a group of its own where the rule has one."""
         labels, absent = [name if isinstance(name, list) else [name] for name in self.groups], is_missing(group)
         parts = [group] * (len(labels[0]) if absent else 1) if not isinstance(group, (list, tuple)) else list(group)
-        names = parts if parts in labels else [MISSING if is_missing(part) else part for part in parts]
-        fits = len(parts) == len(labels[0]) and all(is_text(part) or isinstance(part, numbers.Real) for part in names)
+        is_plain = parts in labels or self.document["missing"] != "group"
+        names = parts if is_plain else [MISSING if is_missing(part) else part for part in parts]
+        fits = len(parts) == len(labels[0]) and all(is_text(part) or has_shape(part) for part in names)
         if names not in labels and (self.document["unseen"] == "error" or not fits):
             raise ValueError(f"group={group!r}: must be one of {self.groups}.")
         columns = self.document["about"]["attributes"] if absent and isinstance(features, dict) else []
