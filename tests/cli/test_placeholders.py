@@ -94,7 +94,7 @@ def test_a_placeholder_that_the_model_has_not_seen(model, run, refuse, tmp_path)
     table = make_train().assign(code=["?"] + ["007"] * 239)
     table.to_csv(tmp_path / "new.csv", index=False)
     code, _, err = run("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")
-    assert code == 0 and "they are treated as rare texts (if '?' means missing, add --na '?')." in err
+    assert code == 0 and "it is treated as a rare text (if '?' means missing, add --na '?')." in err
     table.assign(x1="?").to_csv(tmp_path / "new.csv", index=False)
     message = refuse("predict", model, tmp_path / "new.csv", "-o", tmp_path / "other.csv")
     assert "column 'x1': '?' (row 1) is not a number" in message and "--na '?' on the command line" in message

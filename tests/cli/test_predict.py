@@ -94,8 +94,8 @@ def test_new_texts_and_missing_numbers_are_predicted(run, model, tmp_path):
     code, _, err = run("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")
     assert code == 0
     assert err == (
-        f"note: column 'code': 3 of {N_TRAIN} rows hold texts that the model has not seen, such as 'new' (row 4); "
-        "they are treated as rare texts.\n"
+        f"note: column 'code': a text that the model has not seen in 3 of {N_TRAIN} rows, such as 'new' (row 4); "
+        "it is treated as a rare text.\n"
     )
     assert set(predicted(tmp_path / "out.csv")) <= {"hi", "lo", "mid"}
 

@@ -1,10 +1,13 @@
 """``optfair serve`` as a process of its own: its answers, its end, its log, and what it refuses before it starts."""
 
+import hashlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
+import time
 
 import pandas as pd
 import pytest
@@ -90,6 +93,29 @@ def test_the_key_of_the_environment_comes_first(refuse, model, tmp_path, monkeyp
     assert "model.skops.key: not the 32-byte key that was written with this rule." in refuse("serve", model)
 
 
+def test_which_model_answers(model, people):
+    """Two files of the same criterion are told apart, so that going back can be seen."""
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    key = model.with_name("model.skops.key").read_text().split()[0]
+    with ServiceProcess(model) as service:
+        state = get(service.port, "/health").content
+        assert (state["sha256"], state["key"]) == (digest, key)
+        text = get(service.port, "/metrics").body.decode()
+    assert re.search(rf'optfair_model_info{{key="{key}",optfair="[^"]+",sha256="{digest}"}} 1.0', text)
+
+
+def test_a_longer_drain_lets_a_load_balancer_see_the_stop(model, people):
+    with ServiceProcess(model, "--drain", "4") as service:
+        start = time.monotonic()
+        service.send(signal.SIGTERM)
+        while time.monotonic() < start + 2.5:  # later than the usual second
+            health = get(service.port, "/health")
+            assert ask(service.port, "/predict", {"people": people})[0] == 200
+            time.sleep(0.2)
+        assert (health.status, health.content["status"]) == (503, "stopping")
+        assert service.wait() == 0
+
+
 REFUSALS = {
     "a port that is none": (["--port", "70000"], "--port 70000: must be from 0 (any that is free) to 65535."),
     "a port below": (["--port", "-1"], "--port -1: must be from 0 (any that is free) to 65535."),
@@ -98,6 +124,9 @@ REFUSALS = {
     "an end before the end": (["--grace", "-1"], "--grace -1: must be a number of seconds from 0."),
     "an end that never comes": (["--grace", "inf"], "--grace inf: must be a number of seconds from 0."),
     "no number": (["--grace", "nan"], "--grace nan: must be a number of seconds from 0."),
+    "a drain before the signal": (["--drain", "-1"], "--drain -1: must be from 0 to below --grace 10."),
+    "a drain that has no end": (["--drain", "10"], "--drain 10: must be from 0 to below --grace 10."),
+    "a drain that is none": (["--drain", "nan"], "--drain nan: must be from 0 to below --grace 10."),
     "a host that is none": (["--host", "no.such.host.invalid"], "--host no.such.host.invalid --port 8000: cannot be "),
 }
 

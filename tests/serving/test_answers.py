@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair import OptFairPost, load_model
-from optfair.rule.decisions import CERTAIN
+from optfair.rule.certificate import UNDECIDED
 from tests.serving.helpers import CASES, FAST, PEOPLE, case, in_full, serving, table_case
 
 KEYS = [f"id-{k}" for k in range(PEOPLE)]
@@ -47,8 +47,8 @@ def test_probabilities_are_those_of_the_model():
     for entry, row in zip(content["answers"], h, strict=True):
         assert list(entry["probabilities"]) == asked.model.classes_.tolist()
         np.testing.assert_allclose(list(entry["probabilities"].values()), row, atol=1e-9)
-        assert entry["drawn"] == bool(row.max() < CERTAIN)
-    assert any(entry["drawn"] for entry in content["answers"])
+        assert entry["undecided"] == bool(row.max() < UNDECIDED)
+    assert any(entry["undecided"] for entry in content["answers"])
     assert content["notes"] == []
 
 

@@ -126,6 +126,7 @@ def test_connections_beyond_the_largest_number_are_turned_away(monkeypatch):
             assert read_response(first)[0] == 200
         wait_for(lambda: not service.server.server_state.connections)
         assert service.ask("/health")[0] == 200
+        assert service.metric("optfair_refused_connections_total") == 3
 
 
 @pytest.fixture

@@ -123,8 +123,15 @@ NOTES = {
     "an unseen text": (
         {"people": [FULL, FULL | {"city": "Bern"}, FULL | {"city": "Cork"}]},
         [
-            "field 'city': 2 of 3 people hold texts that the model has not seen, such as 'Bern' (people[1]); they are "
-            "treated as rare texts."
+            "field 'city': a text that the model has not seen in 2 of 3 people, such as 'Bern' (people[1]); it is "
+            "treated as a rare text."
+        ],
+    ),
+    "a number far out": (
+        {"people": [FULL | {"height": 1e6}, FULL]},
+        [
+            "field 'height': far outside of what the model was fitted on in 1 of 2 people, such as 1e+06 (people[0]); "
+            "it was mostly from 152 to 188."
         ],
     ),
     "everything": (
@@ -132,8 +139,8 @@ NOTES = {
         [
             f"1 field is {UNREAD} 'shoe'.",
             "2 fields are missing in 1 of 1 person; none was when the model was fitted: 'height', 'kind'.",
-            "field 'word': 1 of 1 person hold texts that the model has not seen, such as 'no' (person); they are "
-            "treated as rare texts.",
+            "field 'word': a text that the model has not seen in 1 of 1 person, such as 'no' (person); it is "
+            "treated as a rare text.",
         ],
     ),
 }

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair import OptFairPost, __version__
-from optfair.rule.decisions import CERTAIN
+from optfair.rule.certificate import UNDECIDED
+from optfair.rule.keys import key_fingerprint
 from optfair.serving import health
 from tests.serving.helpers import AREA, CASES, FAST, PEOPLE, N, case, in_full, serving, table_case
 from tests.serving.moody import FINE, held, moody
@@ -41,6 +42,8 @@ def test_a_service_that_is_well_says_what_it_serves(blind):
     assert content == {
         "model": model._title(model.constraints_),
         "optfair": __version__,
+        "sha256": None,  # it was not loaded from a file
+        "key": key_fingerprint(model.rule_.key),
         "criterion": "dp within 0.05 of everybody",
         "awareness": "blind",
         "decision": "hashed",
@@ -121,7 +124,7 @@ def test_requests_and_answers_are_counted():
             ):
                 assert service.metric(f'optfair_group_answers_total{{answer="{name}",group="{group}"}}') == count
         h = asked.model.predict_proba(asked.X).max(axis=1)
-        assert service.metric("optfair_drawn_total") == (h < CERTAIN).sum() + (h[0] < CERTAIN)
+        assert service.metric("optfair_undecided_total") == (h < UNDECIDED).sum() + (h[0] < UNDECIDED)
         assert service.metric("optfair_batch_requests_sum") == 3
 
 

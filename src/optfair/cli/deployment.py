@@ -77,5 +77,12 @@ def add_serve(commands: argparse._SubParsersAction) -> None:
         metavar="SECONDS",
         help="longest time from the signal to stop to the end (default: %(default)g)",
     )
+    parser.add_argument(
+        "--drain",
+        type=float,
+        metavar="SECONDS",
+        help="of these, time in which new connections are still accepted and /health says 503, so that a load balancer "
+        "notices; longer than the pause between two of its looks (default: 1, or a quarter of --grace)",
+    )
     add_trust(parser)
     parser.set_defaults(output=None)  # it writes no file

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from argparse import Namespace
+from pathlib import Path
 
 from optfair.cli.model_tables import load_fair_model
 from optfair.cli.paths import InputError
@@ -24,13 +26,16 @@ def run(arguments: Namespace) -> int:
     with bind(arguments.host, arguments.port) as sock:  # before long work, and not yet listening
         with stage("loading skops"):
             need_skops("optfair serve")
+        digest = hashlib.sha256(Path(arguments.model).read_bytes()).hexdigest()
         model = load_fair_model(arguments.model, arguments.trust)
         settings = ServiceSettings(
             max_bytes=arguments.max_bytes,
             max_people=arguments.max_people,
             explains=not arguments.no_explain,
             grace=arguments.grace,
+            drain=arguments.drain,
             is_quiet=arguments.quiet,
+            digest=digest,
         )
         return run_service(model, sock, settings)
 
@@ -45,3 +50,5 @@ def check_options(arguments: Namespace) -> None:
         raise InputError(f"--max-people {arguments.max_people}: must be at least 1.")
     if not 0 <= arguments.grace < float("inf"):
         raise InputError(f"--grace {arguments.grace:g}: must be a number of seconds from 0.")
+    if arguments.drain is not None and not 0 <= arguments.drain < arguments.grace:
+        raise InputError(f"--drain {arguments.drain:g}: must be from 0 to below --grace {arguments.grace:g}.")

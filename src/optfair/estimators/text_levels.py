@@ -60,8 +60,8 @@ def unseen_note(subject: str, share: str, example: tuple[str, str], hint: str = 
     """Return a note on texts that a model has not seen. example : one of them, and where it stands."""
     text, place = example
     return (
-        f"{subject}: {share} hold texts that the model has not seen, such as {text!r} ({place}); they are treated as "
-        f"rare texts{hint}."
+        f"{subject}: a text that the model has not seen in {share}, such as {text!r} ({place}); it is treated as a "
+        f"rare text{hint}."
     )
 
 

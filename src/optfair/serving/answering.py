@@ -16,7 +16,7 @@ import pandas as pd
 
 from optfair.constraints.naming import name_text
 from optfair.estimators.new_rows import conform_rows
-from optfair.rule.decisions import CERTAIN
+from optfair.rule.certificate import UNDECIDED
 from optfair.rule.explanation import json_value
 from optfair.serving.people import PeopleReader, Person
 from optfair.serving.settings import DIGITS
@@ -30,12 +30,12 @@ class NotAskedError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The answer for one person. code : of the class. probabilities : (m,). is_drawn : whether a draw decided."""
+    """The answer for one person. code : of the class. probabilities : (m,). is_undecided : as in reports."""
 
     code: int
     probabilities: np.ndarray
 
-    is_drawn: bool
+    is_undecided: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +76,14 @@ class ModelAnswers:
         X = conform_rows(model, self.reader.rows.table([person.cells for person in people]))
         h = model.predict_proba(X, **arguments)
         codes = model._decide(h, X, _keys(people), self._rng)
-        draws = h.max(axis=1) < (-np.inf if model.decision == "argmax" else CERTAIN)
-        return [Answer(int(code), row, bool(draw)) for code, row, draw in zip(codes, h, draws, strict=True)]
+        undecided = h.max(axis=1) < (-np.inf if model.decision == "argmax" else UNDECIDED)
+        return [Answer(int(code), row, bool(flag)) for code, row, flag in zip(codes, h, undecided, strict=True)]
 
     def answer_content(self, answer: Answer) -> dict[str, Any]:
         """Return an answer as JSON has it."""
         numbers = [round(value, DIGITS) for value in answer.probabilities.tolist()]
         probabilities = dict(zip(self.class_names, numbers, strict=True))
-        return {"answer": self.labels[answer.code], "drawn": answer.is_drawn, "probabilities": probabilities}
+        return {"answer": self.labels[answer.code], "undecided": answer.is_undecided, "probabilities": probabilities}
 
     def explain(self, people: Sequence[Person], owners: Sequence[int] | None = None) -> list[Reasons | Exception]:
         """Return the reasons for the answer of each person, or the exception that asking about them ended with."""

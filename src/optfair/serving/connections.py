@@ -35,6 +35,7 @@ class Connection(H11Protocol):
         self._busy_since = self._last_event = self.loop.time()  # until its first request has been answered
         if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(BUSY, FULL, [RETRY_HEADER])
+            self.config.app.counters.count_refused()  # type: ignore[union-attr]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request under way that nobody waits for its answer."""

@@ -23,6 +23,7 @@ class NoteTaker:
         self.singles: dict[tuple[int, type, Any], Single] = {}
         self._gaps: dict[Field, int] = {}
         self._unseen: dict[Field, tuple[int, str, str]] = {}
+        self._far: dict[Field, tuple[int, float, str]] = {}
 
     def add_gap(self, part: Field) -> None:
         """Count a missing value where none was when the model was fitted."""
@@ -32,6 +33,11 @@ class NoteTaker:
         """Count a text that the model does not know."""
         number, *example = self._unseen.get(part, (0, text, place))
         self._unseen[part] = (number + 1, str(example[0]), str(example[1]))
+
+    def add_far(self, part: Field, value: float, place: str) -> None:
+        """Count a number far outside of those fitted on."""
+        number, first, where = self._far.get(part, (0, value, place))
+        self._far[part] = (number + 1, first, where)
 
     def lines(self, n: int) -> list[str]:
         """Return the notes on a request. n : number of people in it."""
@@ -47,6 +53,11 @@ class NoteTaker:
         lines += [
             unseen_note(part.title, f"{number} of {people}", (text, place))
             for part, (number, text, place) in self._unseen.items()
+        ]
+        lines += [
+            f"{part.title}: far outside of what the model was fitted on in {number} of {people}, such as {value:g} "
+            f"({place}); it was mostly from {part.feature.low:g} to {part.feature.high:g}."
+            for part, (number, value, place) in self._far.items()
         ]
         return lines
 

@@ -9,6 +9,7 @@ from optfair import __version__
 from optfair.inputs.feature_schema import BOOLEAN, INTEGER, NUMBER, Feature
 from optfair.serving.answering import ModelAnswers
 from optfair.serving.counters import MEDIA_TYPE as METRICS_TYPE
+from optfair.serving.descriptions import EXPLANATION, HEALTH, UNDECIDED
 from optfair.serving.envelopes import FEATURES, GROUP, KEY, PEOPLE
 from optfair.serving.examples import ExamplePeople
 from optfair.serving.fields import CODES, NUMBERS, Field
@@ -61,7 +62,10 @@ class OpenApi:
         if self.explains:
             text = f"Say why people get their answers; at most {MAX_EXPLAINED} at a time."
             paths["/explain"] = {"post": self._post(text, "Explanations")}
-        states = {"200": _response("It answers as at the start.", "Health"), "503": _response("It does not.", "Health")}
+        states = {
+            "200": _response("It answers as at the start.", "Health"),
+            "503": _response("It does not, or it is stopping: the status says which.", "Health"),
+        }
         paths["/health"] = {"get": {"summary": "Ask the model about example people again.", "responses": states}}
         metrics = {
             "200": {"description": "Text for Prometheus.", "content": {METRICS_TYPE: {"schema": {"type": "string"}}}}
@@ -92,7 +96,7 @@ class OpenApi:
             "Person": self._person_schema(),
             "Features": self._features_schema(),
             "Answers": self._answers_schema(),
-            "Health": {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]},
+            "Health": _health_schema(),
             "Error": _object({"error": {"type": "string"}}, ["error"]),
         }
         return schemas | ({"Explanations": _explanations_schema()} if self.explains else {})
@@ -133,23 +137,25 @@ class OpenApi:
         answer = _object(
             {
                 "answer": {"enum": self.answers.labels},
-                "drawn": {
-                    "type": "boolean",
-                    "description": "Whether the answer was drawn, by the key of the person or else by their features.",
-                },
+                "undecided": {"type": "boolean", "description": UNDECIDED},
                 "probabilities": {
                     **_object(dict.fromkeys(names, number), names),
                     "description": "Of each class as the answer; near 0 or 1 for most people, and not P(Y | X).",
                 },
             },
-            ["answer", "drawn", "probabilities"],
+            ["answer", "undecided", "probabilities"],
         )
         return _object({"answers": {"type": "array", "items": answer}, "notes": _notes()}, ["answers", "notes"])
 
 
 def field_text(part: Field) -> str:
     """Return what is known of a column, in a few words."""
-    feature, words = part.feature, [field_kind(part)]
+    return ", ".join(filter(None, (field_kind(part), known_text(part))))
+
+
+def known_text(part: Field) -> str:
+    """Return what the values of a column were, in a few words."""
+    feature, words = part.feature, []
     if feature.low is not None and feature.high is not None:
         words.append(f"mostly from {feature.low:g} to {feature.high:g}")
     if feature.levels:
@@ -162,6 +168,8 @@ def field_text(part: Field) -> str:
 def field_kind(part: Field) -> str:
     """Return what a column takes, in a word or two."""
     kinds = {INTEGER: "whole number", NUMBER: "number", BOOLEAN: "true or false"}
+    if part.feature.kind == INTEGER and (part.feature.low, part.feature.high) == (0, 1):
+        return "1 or 0, or true or false"
     return {NUMBERS: kinds.get(part.feature.kind, "number"), CODES: "code"}.get(part.takes, "text")
 
 
@@ -180,17 +188,18 @@ def _examples(feature: Feature) -> dict[str, Any]:
 def _explanations_schema() -> dict[str, Any]:
     person = {
         "type": "object",
-        "properties": {
-            "person": {"type": "integer", "description": "Position in the request, from 0."},
-            "answer": {},
-            "plain": {"description": "The best answer without constraints."},
-            "margin": {"type": ["number", "null"]},
-            "sentences": {"type": "string"},
-            "terms": {"type": "array", "items": {"type": "object"}},
-        },
+        "properties": {name: {"description": text} for name, text in EXPLANATION.items()},
         "required": ["person", "answer", "sentences", "terms"],
     }
     return _object({"people": {"type": "array", "items": person}, "notes": _notes()}, ["people", "notes"])
+
+
+def _health_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"description": text} for name, text in HEALTH.items()},
+        "required": ["status"],
+    }
 
 
 def _notes() -> dict[str, Any]:

@@ -9,7 +9,7 @@ import json
 from importlib import resources
 from string import Template
 
-from optfair.serving.openapi import OpenApi, field_kind, field_text
+from optfair.serving.openapi import OpenApi, field_kind, known_text
 from optfair.serving.replies import OK, Reply
 from optfair.serving.settings import MAX_EXPLAINED
 
@@ -61,7 +61,7 @@ def _texts(openapi: OpenApi) -> dict[str, str]:
 def _parts(openapi: OpenApi) -> dict[str, str]:
     """Return the parts of the page that are HTML."""
     fields = openapi.reader.rows.read_fields
-    lines = [_row([part.name or str(part.position), field_kind(part), field_text(part)]) for part in fields[:MAX_SHOWN]]
+    lines = [_row([part.name or str(part.position), field_kind(part), known_text(part)]) for part in fields[:MAX_SHOWN]]
     if len(fields) > MAX_SHOWN:
         lines.append(_row([f"and {len(fields) - MAX_SHOWN:,} more", "", "see /openapi.json"]))
     paths = {"POST /predict": "answers people"}

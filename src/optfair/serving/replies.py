@@ -138,7 +138,7 @@ class Replies:
     def _count(self, people: Sequence[Person], answers: Sequence[Answer]) -> None:
         for person, answer in zip(people, answers, strict=True):
             name = self.answers.class_names[answer.code]
-            self.counters.count_answer(name, answer.is_drawn, person.count_group)
+            self.counters.count_answer(name, answer.is_undecided, person.count_group)
 
 
 def refusal_reply(refusal: Refusal) -> Reply:

@@ -62,8 +62,10 @@ class RowReader:
             if cell is None or cell != cell:
                 if not part.had_gaps:
                     notes.add_gap(part)
+            elif part.is_far(cell):
+                notes.add_far(part, cell, place)
             elif part.levels is not None:
-                text = cell if isinstance(cell, str) else cell_text(cell)
+                text = cell_text(cell, points=part.points)
                 if text not in part.levels:
                     notes.add_unseen(part, text, place)
             cells.append(self._single(part, cell, notes))

@@ -83,7 +83,8 @@ class Server(uvicorn.Server):
         """Answer what was accepted, and close everything."""
         LOGGER.info("stopping: %d connections are open", len(self.server_state.connections))
         grace = self.settings.grace
-        await self._wait(self._stop_time + min(DRAIN_SECONDS, DRAIN_SHARE * grace))
+        usual = min(DRAIN_SECONDS, DRAIN_SHARE * grace)
+        await self._wait(self._stop_time + (usual if self.settings.drain is None else self.settings.drain))
         late = [connection for sock in sockets or () for connection in accepted_connections(sock)]
         for server in self.servers:
             server.close()

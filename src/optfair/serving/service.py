@@ -10,6 +10,7 @@ from optfair import __version__
 from optfair.constraints.naming import name_text
 from optfair.inputs.feature_schema import MAX_COLUMNS
 from optfair.reporting.wording import request_text
+from optfair.rule.keys import key_fingerprint
 from optfair.serving.answering import ModelAnswers
 from optfair.serving.app import Application, Handler, reply_in_time
 from optfair.serving.bodies import BodyReader
@@ -49,7 +50,9 @@ class Service:
             "/metrics": ("GET", self._metrics),
             "/openapi.json": ("GET", self._openapi),
         }
-        self.counters = Counters(handlers, answers.class_names)
+        self._facts = model_facts(model, self.title, settings.digest)
+        told = {name: str(self._facts[name]) for name in ("optfair", "sha256", "key") if self._facts[name] is not None}
+        self.counters = Counters(handlers, answers.class_names, told)
         self.app = Application(handlers, self.counters)
         self.worker = Worker(Replies(answers, self.counters), self.counters.count_batch)
         self.counters.watch_queue(self.worker.n_waiting)
@@ -59,7 +62,6 @@ class Service:
             EXPLAIN: BodyReader(settings.max_bytes, HELD_EXPLAINED),
         }
         self._state = Health(SelfTest(answers, examples), self.worker)
-        self._facts = model_facts(model, self.title)
         openapi = OpenApi(answers, examples, self.title, settings, explains=settings.explains and answers.explains)
         self._openapi_reply = Reply(OK, document_bytes(openapi.document()))
         self._page_reply = page_reply(openapi)
@@ -103,11 +105,14 @@ def check_served(model: Any) -> None:
         raise ValueError("the model reads images or items of a torch data set, which no JSON request holds.")
 
 
-def model_facts(model: Any, title: str) -> dict[str, Any]:
-    """Return what /health says of a model."""
+def model_facts(model: Any, title: str, digest: str | None) -> dict[str, Any]:
+    """Return what /health says of a model. digest : SHA-256 of its file."""
+    key = model._key()
     return {
         "model": title,
         "optfair": __version__,
+        "sha256": digest,
+        "key": None if key is None else key_fingerprint(key),
         "criterion": request_text(model.constraints_),
         "awareness": model.awareness,
         "decision": model.decision,

@@ -10,7 +10,8 @@ class ServiceSettings:
     """What a service is started with.
 
     max_bytes, max_people : of one request. explains : whether /explain is there. grace : seconds from the signal to
-    stop to the end. is_quiet : whether only errors are logged.
+    stop to the end. drain : of these, seconds in which new connections are still accepted; None for the usual share.
+    is_quiet : whether only errors are logged. digest : SHA-256 of the model file, to tell models apart.
     """
 
     host: str = "127.0.0.1"
@@ -19,7 +20,9 @@ class ServiceSettings:
     max_people: int = 1_000
     explains: bool = True
     grace: float = 10.0
+    drain: float | None = None
     is_quiet: bool = False
+    digest: str | None = None
 
 
 # -- a request ---------------------------------------------------------------------------------------------

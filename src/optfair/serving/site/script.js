@@ -3,6 +3,8 @@
 const status = document.getElementById("status");
 const reply = document.getElementById("reply");
 const answers = document.getElementById("answers");
+const reasons = document.getElementById("reasons");
+const command = document.getElementById("command");
 const buttons = document.querySelectorAll("button[data-path]");
 
 function addRow(parent, cells, kind) {
@@ -18,11 +20,21 @@ function showAnswers(content) {
   const classes = Object.keys(content.answers[0].probabilities);
   answers.tHead.replaceChildren();
   answers.tBodies[0].replaceChildren();
-  addRow(answers.tHead, ["person", "answer", "drawn", ...classes], "th");
+  addRow(answers.tHead, ["person", "answer", "undecided", ...classes], "th");
   content.answers.forEach((answer, k) => {
     const shares = classes.map((name) => answer.probabilities[name].toFixed(4));
-    addRow(answers.tBodies[0], [k, String(answer.answer), answer.drawn ? "yes" : "no", ...shares], "td");
+    addRow(answers.tBodies[0], [k, String(answer.answer), answer.undecided ? "yes" : "no", ...shares], "td");
   });
+}
+
+function showReasons(content) {
+  reasons.replaceChildren(
+    ...content.people.map((person) => {
+      const paragraph = document.createElement("p");
+      paragraph.textContent = `Person ${person.person}. ${person.sentences}`;
+      return paragraph;
+    }),
+  );
 }
 
 async function send(path) {
@@ -44,6 +56,8 @@ async function send(path) {
     status.textContent = `${response.status}, ${milliseconds} ms${notes}`;
     answers.hidden = !(response.ok && content.answers);
     if (!answers.hidden) showAnswers(content);
+    reasons.hidden = !(response.ok && content.people);
+    if (!reasons.hidden) showReasons(content);
     reply.textContent = JSON.stringify(content, null, 1);
     reply.hidden = false;
   } catch (error) {
@@ -54,4 +68,5 @@ async function send(path) {
   }
 }
 
+command.textContent = command.textContent.replace("http://localhost:8000", location.origin);
 for (const button of buttons) button.addEventListener("click", () => send(button.dataset.path));
