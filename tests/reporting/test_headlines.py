@@ -161,7 +161,7 @@ def test_intervals_of_sentences_have_their_confidence_and_are_those_of_the_table
     (line,), sentence = report.to_dict()["performance"], lines_of(report)["Measured"]
     lower, upper, bound = (f"{100 * line[name]:.1f}" for name in ("lower", "upper", "bound"))
     assert f"is between {lower} and {upper} by the same intervals; asked alone how large it can be, " in sentence
-    assert f"it is at most {bound}." in sentence and "with 90 % confidence" in sentence
+    assert f"it is at most {bound}, and on this limit the verdict" in sentence and "with 90 % confidence" in sentence
 
 
 # -- one number, one text ------------------------------------------------------------------------------------------
@@ -258,7 +258,8 @@ def test_gain_and_loss_are_of_favourable_answers_only():
     assert "Favourable" not in lines_of(plain)
     for report in (named, plain):
         (finding,) = [finding for finding in report.findings if finding.code == "OF008"]
-        assert finding.sentence.startswith("Right answers became fewer: ") and "worse" not in finding.sentence
+        start = f"{finding.numbers['rates']} rates of right answers clearly fell. The largest fall: of “A” people "
+        assert finding.sentence.startswith(start) and "worse" not in finding.sentence
         assert "Who gains" not in report.markdown() and "Who gains" not in report.html()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,16 @@ from optfair.reporting.people import (
     selection_lines,
     unknown_part,
 )
-from optfair.reporting.rates import all_families, constraint_questions, favourable_table, quality_table, rate_view
+from optfair.reporting.rates import (
+    accuracy_change,
+    all_families,
+    constraint_questions,
+    favourable_table,
+    quality_table,
+    rate_view,
+)
 from optfair.reporting.rule_words import AWARENESS_WORDS, RULE_LABELS, RULE_WORDS
+from optfair.reporting.scope import compared_part, favourable_note, groups_text, promise_sentence
 from optfair.reporting.summary import summary_lines
 from optfair.reporting.verdict import Verdict, verdict_of
 from optfair.reporting.wording import (
@@ -76,6 +84,8 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
     document = _heading(facts, mask)
     verdicts = {metrics.name: _verdict(metrics, facts, mask) for metrics in facts.measured}
     verdict = None if subject is None else verdicts[subject.name]
+    if verdict is not None:
+        verdict = replace(verdict, sentence=verdict.sentence + promise_sentence(facts, verdict, mask))
     document["verdict"] = None if verdict is None else asdict(verdict)
     document["performance"] = [performance_line(metrics, verdicts[metrics.name], mask) for metrics in facts.measured]
     counts = {role: metrics.counts for role, metrics in by_role.items()}
@@ -92,9 +102,11 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
         document["answers"] = answer_lines(counts, mask)
         document["selection"] = selection_lines(counts, mask)
         document["quality"] = quality_table(counts, facts.level, mask, facts.paired) if last.counts.labelled else []
+        document["accuracy_change"] = accuracy_change(facts.paired, last.counts, facts.level, mask)
         document["changes"] = None if facts.changes is None else change_lines(facts.changes, last.counts, mask)
         favourable = favourable_outcomes(facts.constraints, facts.favourable)
         if favourable and not facts.is_comparison:
+            document["favourable_note"] = favourable_note(favourable, is_named=facts.favourable is not None)
             document["impact"] = impact_tables(last.counts, favourable, facts.level, mask)
             if last.counts.labelled or len(counts) > 1:  # else the rates say it all
                 document["favourable"] = favourable_table(counts, favourable, facts.level, mask, facts.paired)
@@ -149,6 +161,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "asked": [_asked(constraint, facts.default_tolerance) for constraint in facts.constraints],
         "tolerance": _single_tolerance(facts.constraints),
         "families": [] if last is None else [family.name for family in all_families(last.groups)],
+        "compared": None if last is None else compared_part(facts.constraints, last),
         "groups": [] if last is None else group_lines(last, mask),
         "classes": [] if last is None else [name_text(name) for name in last.classes.tolist()],
         "undecided": None if facts.undecided is None else mask.number(facts.undecided, facts.n_people),
@@ -160,6 +173,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "people_needed": None,
         "performance": [],
         "headlines": {},
+        "accuracy_change": None,
         "commonest": None,
         "rates": [],
         "rates_left_out": 0,
@@ -170,6 +184,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "quality": [],
         "changes": None,
         "impact": [],
+        "favourable_note": "",
         "favourable": [],
         "unknown": None,
     }
@@ -196,8 +211,9 @@ def _subtitle(facts: Facts, mask: Mask) -> str:
     text += "" if facts.awareness is None else f"; {AWARENESS_WORDS[facts.awareness]}"
     if last is None:
         return f"{text}."
-    sizes = (counted(n, noun) for n, noun in zip(last.n_people.shape, ("group", "possible answer"), strict=True))
-    text = f"{text}. {count_text(mask.headcount(facts.n_people))} people in {', '.join(sizes)}"
+    groups, answers = groups_text(facts.constraints, last), counted(len(last.classes), "possible answer")
+    joint = "," if groups.endswith(")") else " in"
+    text = f"{text}. {count_text(mask.headcount(facts.n_people))} people{joint} {groups}, {answers}"
     if facts.n_fitted is None or facts.is_fitted:
         return f"{text}."
     return f"{text}; the model was fitted on {count_text(mask.headcount(facts.n_fitted))} people."

@@ -120,13 +120,18 @@ def _without_the_draw(determinism: Determinism) -> str:
 DECISION_WORDS = {"argmax": "always the likeliest", "sampled": "drawn anew at every call"}
 
 
+def promise_subject(promise: Promise) -> str:
+    """Say as a clause what is promised, its tolerance in percentage points."""
+    if promise.tolerance is None:
+        return promise.statement
+    return f"{promise.statement.removesuffix(f'{promise.tolerance:.4g}')}{tolerance_text(promise.tolerance)}"
+
+
 def promise_part(promise: Promise | None, mask: Mask) -> dict[str, Any] | None:
     """Return what is said of new people, in numbers and in a sentence that can be quoted."""
     if promise is None:
         return None
-    subject = promise.statement
-    if promise.tolerance is not None:
-        subject = f"{subject.removesuffix(f'{promise.tolerance:.4g}')}{tolerance_text(promise.tolerance)}"
+    subject = promise_subject(promise)
     gaps = promise.table[promise.table["criterion"].isin(list(CRITERIA))]
     size = np.maximum(gaps["high"], -gaps["low"]).to_numpy(dtype=float)
     is_shown = gaps["people"].to_numpy(dtype=float) >= mask.least

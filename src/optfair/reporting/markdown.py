@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from optfair.reporting.table_words import (
+    LIMITS_NOTE,
     STATES,
     gap_cells,
     gap_place,
@@ -14,6 +15,7 @@ from optfair.reporting.table_words import (
     shown_ends,
     small_comparisons,
     state_words,
+    unasked_text,
 )
 from optfair.reporting.wording import commonest_text, count_text, level_text, p_text, percent, sides_text, size_text
 
@@ -123,26 +125,28 @@ def _performance(document: Mapping[str, Any]) -> list[str]:
             percent(line["accuracy"]),
             size_text(line["violation"]),
             f"{size_text(line['lower'])} to {size_text(line['upper'])}",
+            size_text(line["bound"]),
             size_text(line["noise_floor"]),
             STATES[line["verdict"]],
         ]
         for line in document["performance"]
     ]
     interval = f"{sure(document)} interval"
-    head = ("rule", "right answers", "largest gap, points", interval, "by chance alone up to", "verdict")
-    remarks = [f"{text}." for text in (commonest_text(document["commonest"]), hidden_text(document)) if text]
+    head = ("rule", "right answers", "largest gap, points", interval, "at most", "by chance alone up to", "verdict")
+    remarks = [LIMITS_NOTE] if document["tolerance"] is not None and not document["fitted_on"] else []
+    remarks += [f"{text}." for text in (commonest_text(document["commonest"]), hidden_text(document)) if text]
     return ["## Accuracy and fairness", table(head, lines), *map(escape, remarks)]
 
 
 def _rates(document: Mapping[str, Any]) -> list[str]:
-    parts = ["## Rates by group"] if document["rates"] else []
+    parts = ["## Rates by group", escape(unasked_text(document))] if document["rates"] else []
     roles, names = roles_of(document), role_names(document)
     for view in document["rates"]:
         lines = [
             [group, people, *(rate_text(rate_of(view, role, k)) for role in roles), STATES[view[roles[-1]]["state"][k]]]
             for k, (group, people) in enumerate(zip(view["groups"], view["people"], strict=True))
         ]
-        lines.append(["everybody", document["n_rows"], *(percent(view[role]["overall"]) for role in roles), ""])
+        lines.append(["everybody", view["people_overall"], *(percent(view[role]["overall"]) for role in roles), ""])
         parts += [f"### {escape(view['question'])}", table(["group", "people", *names, "verdict"], lines)]
     if document["rates_left_out"]:
         parts.append(f"{document['rates_left_out']} questions with more room are left out.")

@@ -85,9 +85,10 @@ def _advice(document: Mapping[str, Any]) -> Iterator[str]:
     if reasons["few"]:
         sentence = f"In {reasons['few']:,} of them there are too few people"
         if people is not None:
+            example = f", such as {_cell_text(document['small'][0])}," if document["small"] else ""
             sentence += (
-                f"; if the true gaps are at most half of what is allowed, about {people:,} people in each part "
-                "compared would do"
+                f"; if the true gaps are at most half of what is allowed, about {people:,} people in every compared "
+                f"cell{example} would do"
             )
         yield f"{sentence}."
     if reasons["near"]:
@@ -97,6 +98,12 @@ def _advice(document: Mapping[str, Any]) -> Iterator[str]:
             way = "a tighter tolerance" if document["promise"] else "a tighter tolerance or a promise (confidence=)"
             remedy = f"a rule fitted with {way} would leave room"
         yield f"{subject} that more people may not help; {remedy}."
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    """Name a group with too few people and its true class, with the people there are."""
+    given = "" if cell["given"] is None else f" with true class “{cell['given']}”"
+    return f"{cell['group']}{given} (now {count_text(cell['people'])})"
 
 
 def _share_of(states: Mapping[str, int], state: str) -> str:
@@ -227,13 +234,15 @@ def _about_losses(document: Mapping[str, Any]) -> Iterator[Finding]:
     losers = [line for line in document["quality"] if line["rate"] != "wrong" and clear_change(line) == "down"]
     if losers:
         worst = min(losers, key=lambda line: line["after"][0] - line["before"][0])
-        rate = "the share of right answers" if worst["class"] is None else f"that of true “{worst['class']}” recognised"
-        place = "of everybody" if worst["group"] == "everybody" else f"in group “{worst['group']}”"
-        rest = "" if len(losers) == 1 else f"; {counted(len(losers), 'rate')} of right answers clearly fell in all"
+        subject = "A rate of right answers clearly fell: of"
+        if len(losers) > 1:
+            subject = f"{len(losers):,} rates of right answers clearly fell. The largest fall: of"
+        people = "all people" if worst["group"] == "everybody" else f"“{worst['group']}” people"
+        people += "" if worst["class"] is None else f" whose true class is “{worst['class']}”"
+        verb = "get a right answer" if worst["class"] is None else "are recognised"
         yield finding(
             "OF008",
-            f"Right answers became fewer: most of all {rate} {place} fell, from {percent(worst['before'][0])} to "
-            f"{percent(worst['after'][0])}{rest}.",
+            f"{subject} {people}, {percent(worst['after'][0])} {verb}; before, {percent(worst['before'][0])}.",
             rates=len(losers),
             before=worst["before"][0],
             after=worst["after"][0],

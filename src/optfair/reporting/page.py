@@ -29,6 +29,7 @@ from optfair.reporting.observations import clear_change
 from optfair.reporting.rule_words import NO_PROMISE, measured_words
 from optfair.reporting.summary import has_previous, headline_line
 from optfair.reporting.table_words import (
+    LIMITS_NOTE,
     STATES,
     gap_cells,
     gap_place,
@@ -37,6 +38,7 @@ from optfair.reporting.table_words import (
     shown_ends,
     small_comparisons,
     state_words,
+    unasked_text,
 )
 from optfair.reporting.wording import commonest_text, count_text, p_text, percent, points, sides_text, size_text
 
@@ -68,6 +70,8 @@ def page_context(document: Mapping[str, Any]) -> dict[str, Any]:
         "shown": measures,
         "lead": headline_line(document, roles[-1]) if roles else None,
         "previous": has_previous(document),
+        "unasked": unasked_text(document),
+        **_compared(document),
         "no_promise": NO_PROMISE if document["kind"] == "model" and document["promise"] is None else "",
         "commonest": commonest_text(document["commonest"]),
         "hidden": hidden_text(document),
@@ -111,7 +115,7 @@ def _environment() -> Any:
     environment.filters |= {"count": count_text, "p_text": p_text, "sides": sides_text}
     environment.globals |= {"states": STATES, "signs": SIGNS, "level_text": sure, "words": WORDS}
     environment.globals |= {"state_words": state_words, "small_comparisons": small_comparisons}
-    environment.globals |= {"measured_words": measured_words}
+    environment.globals |= {"measured_words": measured_words, "limits_note": LIMITS_NOTE}
     environment.globals |= {"gap_place": gap_place, "gap_cells": gap_cells, "price_name": price_name}
     environment.globals |= {"impact_title": impact_title, "ratio_end": ratio_end, "impact_marks": IMPACT_MARKS}
     environment.globals |= {"open_questions": OPEN_QUESTIONS, "longest": LONGEST}
@@ -125,6 +129,13 @@ def _template(name: str) -> str:
 def _interval(rate: Any) -> str:
     """Return the ends of an interval in per cent, without the sign."""
     return "" if rate is None or rate[0] is None else f"{100 * rate[1]:.1f}–{100 * rate[2]:.1f}"
+
+
+def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which family of groups a page opens with, and the names of those compared where it is not the first."""
+    places = [] if document["compared"] is None else document["compared"]["families"]
+    names = [] if places in ([], [0]) else [document["families"][k] for k in places]
+    return {"first_family": places[0] if places else 0, "compared_names": ", ".join(names)}
 
 
 # -- rates -------------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def rate_view(question: Question, rules: Mapping[str, ConfusionCounts], level: f
         rates = rate_values(rule, [*groups, population], question.event, level)
         people = rates.people[:-1]
         view["people"] = [mask.headcount(n) for n in people]
+        view["people_overall"] = mask.headcount(rates.people[-1])
         values = {name: getattr(rates, name)[:-1] for name in ("value", "low", "high")}
         values["difference"] = rates.value[:-1] - rates.value[-1]
         values["ratio"] = _ratio_to_highest(values["value"], people, np.array(view["family"]), mask)
@@ -184,6 +185,23 @@ def quality_table(
         if rest:
             events.append(("wrong", name_text(name), Event(rest, tuple((i, j) for i in rest))))
     return rate_lines(rules, events, level, mask, paired)
+
+
+def accuracy_change(
+    paired: np.ndarray | None, counts: ConfusionCounts, level: float, mask: Mask
+) -> list[float | None] | None:
+    """Return by how much more answers are right after than before, with the interval of this number alone, or None.
+
+    paired : see `paired_change`.
+    """
+    if paired is None or not counts.labelled:
+        return None
+    classes = tuple(range(len(counts.classes)))
+    everybody, right = (
+        GroupSet(EVERYBODY, tuple(range(len(counts.groups)))),
+        Event(classes, tuple((i, i) for i in classes)),
+    )
+    return [mask.number(x, counts.n_people.sum()) for x in paired_change(paired, counts, everybody, right, level)]
 
 
 def favourable_table(

@@ -165,7 +165,8 @@ def _population(document: Mapping[str, Any]) -> Iterator[str]:
     if not document["fitted_on"]:
         yield (
             f"The largest of all gaps is between {size_text(last['lower'])} and {size_text(last['upper'])} by the same "
-            f"intervals; asked alone how large it can be, it is at most {size_text(last['bound'])}."
+            f"intervals; asked alone how large it can be, it is at most {size_text(last['bound'])}, "
+            "and on this limit the verdict “within” rests."
         )
     yield (
         f"Chance alone, most of all in the smallest groups, makes the largest gap up to "
@@ -189,9 +190,10 @@ def _cost(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     before, after = total["before"][0], total["after"][0]
     change = f"{points(after - before)} points"
-    if total.get("change") is not None:
-        low, high = (points(end) for end in total["change"][1:])
+    if document["accuracy_change"] is not None:
+        low, high = (points(end) for end in document["accuracy_change"][1:])
         change += f"; in the population between {low} and {high} with {level_text(document['level'])} confidence"
+        change += ", for this number alone"
     sentence = f"Right answers: {percent(before)} before, {percent(after)} after ({change}).{commonest}"
     falls = [(line["after"][0] - line["before"][0], line) for line in lines if line is not total]
     if falls:
@@ -206,6 +208,8 @@ def _cost(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _favourable(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Say who gets a favourable answer more or less often than before, and who is denied it."""
+    if document["favourable_note"]:
+        yield "Favourable", document["favourable_note"]
     for name in dict.fromkeys(line["class"] for line in document["favourable"] if "before" in line):
         lines = [line for line in document["favourable"] if line["class"] == name]
         total = {line["rate"]: line for line in lines if line["group"] == "everybody"}

@@ -10,6 +10,10 @@ from optfair.reporting.wording import percent, points
 
 STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
 MOST_ANSWERS = 3  # that a cell names
+LIMITS_NOTE = (
+    "“At most” is the limit of the largest gap alone, on which the verdict “within” rests; the interval holds for all "
+    "gaps at once, is therefore wider, and on it “beyond” rests."
+)
 REASON_WORDS = {"few": "few people", "near": "near the limit"}  # why it cannot be told
 
 
@@ -76,3 +80,16 @@ def state_words(line: Mapping[str, Any]) -> str:
     """Return the verdict on a comparison, and why it cannot be told."""
     reason = REASON_WORDS.get(line["reason"])
     return STATES[line["state"]] + ("" if reason is None else f": {reason}")
+
+
+def unasked_text(document: Mapping[str, Any]) -> str:
+    """Say which families of groups are shown although nothing was asked for them; nothing where all are compared."""
+    compared, families = document["compared"], document["families"]
+    if compared is None or not compared["families"]:
+        return ""
+    names = [name for k, name in enumerate(families) if k not in compared["families"]]
+    return (
+        f"Shown too, without a verdict, since nothing was asked for them: groups of {', '.join(names)}."
+        if names
+        else ""
+    )
