@@ -120,7 +120,7 @@ def wrong_values(body: dict[str, Any]) -> Iterator[WrongRequest]:
         "object": {},
         "empty": [],
         "nested": [["a"]],
-        "true": True,
+        "empty text": "",
         "infinite": float("inf"),
     }
     documents |= {f"key: {name}": {**body, "key": value} for name, value in keys.items()}
