@@ -64,7 +64,10 @@ def check_path(path: Any, decision: str) -> Path:
 def scorer_document(
     rule: FairRule, decision: str, hashing: str, cases: Sequence[Mapping[str, Any]], **model: Any
 ) -> dict[str, Any]:
-    """Return what the scorers read. model : aware, missing, unseen, models, calibration and posterior, where they are not plain."""
+    """Return what the scorers read.
+
+    model : aware, missing, unseen, models, calibration and posterior, where they are not plain.
+    """
     m = len(rule.classes)
     facts = rule_facts(rule)
     return {
