@@ -45,7 +45,8 @@ print(report.verdict.light, "-", report.verdict.sentence)
 # %%
 # The verdict is about all comparisons at once. A regulator also looks at single ratios,
 # each with its interval and an exact test. The page for a regulator has them, and
-# ``to_dict`` has the numbers.
+# ``to_dict`` has the numbers. ``p_all`` allows for all pairs that could have been
+# compared, because the group with the highest rate is known only afterwards.
 
 lines = [
     row | {"family": family["family"]}
@@ -53,7 +54,7 @@ lines = [
     for row in family["rows"]
 ]
 impact = pd.DataFrame(lines)
-columns = ["people", "selected", "value", "ratio", "p_value"]
+columns = ["people", "selected", "value", "ratio", "p_value", "p_all"]
 impact.set_index("group")[columns].round(3)
 
 # %%

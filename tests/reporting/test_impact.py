@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 from optfair import Ratio, audit
+from optfair.metrics.counts import count_rows
+from optfair.reporting.impact import impact_tables
+from optfair.reporting.wording import Mask
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +77,47 @@ def test_a_group_of_a_few_is_neither_shown_nor_compared_with(people):
     _, tables = tables_of(few.reset_index(drop=True), favourable=["hired"])
     (row,) = [row for row in tables["sex"] if row["group"] == "sex: x"]
     assert row["people"] == "< 10" and row["value"] is None and row["ratio"] is None and not row["is_reference"]
+
+
+def test_in_fair_audits_hardly_any_p_value_that_allows_for_all_pairs_is_small():
+    rng, n_audits, n, beyond, alone = np.random.default_rng(5), 250, 900, 0, 0
+    places = ["n", "s", "e", "w", "c", "i"]
+    for _ in range(n_audits):
+        groups = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "area": rng.choice(places, n)})
+        answer = np.where(rng.random(n) < 0.52, "yes", "no")
+        tables = impact_tables(count_rows(None, answer, groups), ["yes"], 0.95, Mask(10))
+        rows = [row for table in tables for row in table["rows"] if row["p_value"] is not None]
+        assert len(rows) == 11 + 1 + 5 and all(row["p_all"] >= row["p_value"] for row in rows)
+        beyond += any(row["p_all"] < 0.05 for row in rows)  # in any of three tables
+        alone += any(row["p_value"] < 0.05 for row in rows)
+    assert beyond / n_audits <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_audits)
+    assert alone / n_audits > 0.5  # what the finding must not count
+
+
+def test_the_finding_counts_only_what_all_pairs_leave(people):
+    fair = np.where(np.random.default_rng(3).random(len(people)) < 0.05, "hired", "no")
+    report, tables = tables_of(people.assign(answer=fair), favourable=["hired"])
+    rows = [row for table in tables.values() for row in table if row["below"]]
+    assert any(row["p_value"] < 0.3 for row in rows) and all(row["p_all"] >= 0.05 for row in rows)
+    (finding,) = [finding for finding in report.findings if finding.code == "OF017"]
+    assert finding.numbers["significant"] == 0
+    assert "none of them is unlike 1 by more than chance (p below 0.05)" in finding.sentence
+    sure, tables = tables_of(people, favourable=["hired"])
+    (finding,) = [finding for finding in sure.findings if finding.code == "OF017"]
+    n_sure = sum(bool(row["below"]) and row["p_all"] < 0.05 for rows in tables.values() for row in rows)
+    assert finding.numbers["significant"] == n_sure > 1 and f"{n_sure} of them are unlike 1" in finding.sentence
+    assert "p, all pairs" in str(sure) and "by itself" in sure.markdown()
+
+
+def test_those_without_a_group_are_counted_and_compared_with_nobody(people):
+    table = people.assign(area=people["area"].mask(np.arange(len(people)) < 40))
+    table.loc[:39, "answer"] = "hired"  # the highest rate
+    report, tables = tables_of(table, favourable=["hired"], missing="group")
+    for rows in tables.values():
+        (top,) = [row["group"] for row in rows if row["is_reference"]]
+        assert "(missing)" not in top
+    assert any("(missing)" in row["group"] and row["ratio"] > 1 for row in tables["area"])
+    assert report.to_dict()["without_group"] == 40 and "group is not known: 40." in report.html()
+    left_out, _ = tables_of(table, favourable=["hired"], missing="drop")
+    unknown, _ = tables_of(table, favourable=["hired"], missing="infer")
+    assert left_out.to_dict()["without_group"] == unknown.to_dict()["without_group"] == 40

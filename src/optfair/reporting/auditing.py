@@ -19,7 +19,7 @@ from optfair.metrics.counts import ConfusionCounts, count_rows, read_labelled_ro
 from optfair.metrics.partial_counts import count_partial_rows
 from optfair.metrics.unknown_groups import bound_unknown
 from optfair.reporting.changes import change_facts
-from optfair.reporting.facts import REPORT_LEVEL
+from optfair.reporting.facts import NO_GROUP, REPORT_LEVEL
 from optfair.reporting.measuring import compare_rules, make_report
 from optfair.reporting.report import Report
 from optfair.reporting.rule_words import PREVIOUS_ANSWERS
@@ -134,7 +134,7 @@ def audit(
     if before is not None:
         facts |= _changes(y, rules, counts[PRESENT], group, weight)
     if missing == "drop" and n_missing:
-        facts["left_out"] = {"their groups are missing": n_missing}
+        facts["left_out"] = {NO_GROUP: n_missing}
     if missing == "infer" and n_missing:
         rest = sensitive_features, sample_weight, counts[PRESENT].classes, group_probabilities, cluster
         facts["bounds"] = {

@@ -31,9 +31,9 @@ from optfair.reporting.evidence import (
     price_table,
     promise_part,
 )
-from optfair.reporting.facts import AFTER, Facts, Reportable, RuleMetrics
+from optfair.reporting.facts import AFTER, NO_GROUP, Facts, Reportable, RuleMetrics
 from optfair.reporting.findings import Finding, finding_document
-from optfair.reporting.impact import favourable_outcomes, impact_tables
+from optfair.reporting.impact import favourable_outcomes, impact_tables, people_without_group
 from optfair.reporting.judging import BEYOND, FEW, NEAR, UNKNOWN, WITHIN, JudgedRows
 from optfair.reporting.observations import list_findings
 from optfair.reporting.people import (
@@ -150,6 +150,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "n_people": mask.headcount(facts.n_people),
         "n_rows": mask.headcount(facts.n_rows),
         "left_out": {reason: mask.headcount(n) for reason, n in facts.left_out.items()},
+        "without_group": _without_group(facts, mask),
         "fitted_on": facts.is_fitted,
         "n_fitted": None if facts.n_fitted is None else mask.headcount(facts.n_fitted),
         "fitting": _fitting(facts),
@@ -188,6 +189,12 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "favourable": [],
         "unknown": None,
     }
+
+
+def _without_group(facts: Facts, mask: Mask) -> int | str:
+    """Return the people whose group is not known: unknown, left out for it, or in a group named "(missing)"."""
+    named = people_without_group(facts.measured[-1].counts) if facts.measured else 0
+    return mask.headcount(facts.n_unknown + facts.left_out.get(NO_GROUP, 0) + named)
 
 
 def _fitting(facts: Facts) -> dict[str, Any] | None:

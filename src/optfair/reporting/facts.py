@@ -19,6 +19,7 @@ from optfair.reporting.judging import FEW, JudgedRows
 from optfair.reporting.wording import MIN_CELL
 from optfair.rule.promise import Promise
 
+NO_GROUP = "their groups are missing"  # why people are left out
 REPORT_LEVEL = 0.95  # of the intervals and promises of a report
 BEFORE, AFTER = "before", "after"  # roles of two rules; of more that are compared they are numbered
 SMALL_COLUMNS = (*TABLE_COLUMNS, "n")

@@ -13,7 +13,7 @@ from optfair.inputs.labels import encode_groups, recode
 from optfair.metrics.counts import MEASURED_CHOICES, count_repeated, read_labelled_rows
 from optfair.reporting.auditing import PRESENT, PREVIOUS, check_facts, is_default, report_counts, requested
 from optfair.reporting.changes import answer_changes
-from optfair.reporting.facts import REPORT_LEVEL
+from optfair.reporting.facts import NO_GROUP, REPORT_LEVEL
 from optfair.reporting.report import Report
 from optfair.reporting.wording import MIN_CELL
 from optfair.storage.counting import count_combinations
@@ -137,7 +137,7 @@ def audit_combinations(
         n = int(times[is_missing].sum())
         if missing == "error":
             raise ValueError(f"sensitive_features: {n:,} rows have a missing value; give missing='group' or 'drop'.")
-        left_out, rows = {"their groups are missing": n}, rows[~is_missing]
+        left_out, rows = {NO_GROUP: n}, rows[~is_missing]
         if not len(rows):
             raise ValueError("sensitive_features: is missing in all rows; give the groups of at least some people.")
     times, people = times[rows], table[roles["groups"]].iloc[rows]

@@ -61,7 +61,7 @@ WORDS = {
     ),
     "p": (
         "p-value",
-        "How often so large a difference would be seen by chance if the two groups had the same rate. Each is for one "
-        "comparison by itself.",
+        "How often so large a difference would be seen by chance if the two groups had the same rate. By itself it is "
+        "for one comparison; “all pairs” multiplies it by the number of pairs that could have been compared.",
     ),
 }

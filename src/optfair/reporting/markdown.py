@@ -8,6 +8,7 @@ from typing import Any
 
 from optfair.reporting.table_words import (
     LIMITS_NOTE,
+    PAIRS_NOTE,
     STATES,
     gap_cells,
     gap_place,
@@ -226,21 +227,32 @@ def _prices(document: Mapping[str, Any]) -> list[str]:
 
 def _impact(document: Mapping[str, Any]) -> list[str]:
     parts = ["## Selection rates and impact ratios"] if document["impact"] else []
-    head = ("group", "people", "selected", "rate", "impact ratio", f"{sure(document)} interval", "p-value", "")
+    head = (
+        "group",
+        "people",
+        "selected",
+        "rate",
+        "impact ratio",
+        f"{sure(document)} interval",
+        "p, all pairs",
+        "p, by itself",
+        "",
+    )
     for part in document["impact"]:
         lines = []
         for row in part["rows"]:
             interval = "–" if row["ratio_low"] is None else f"{row['ratio_low']:.2f} to {ratio_end(row)}"
             marks = [word for word, key in IMPACT_MARKS if row[key]]
-            ratio, p_value = "–" if row["ratio"] is None else f"{row['ratio']:.2f}", p_text(row["p_value"]) or "–"
+            ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
+            p_values = [p_text(row[name]) or "–" for name in ("p_all", "p_value")]
             selected = "–" if row["selected"] is None else count_text(round(row["selected"]))
             line = [row["group"], row["people"], selected, rate_text([row["value"], row["low"], row["high"]])]
-            lines.append([*line, ratio, interval, p_value, ", ".join(marks)])
+            lines.append([*line, ratio, interval, *p_values, ", ".join(marks)])
         parts += [f"### {escape(impact_title(part))}", table(head, lines)]
-    return parts
+    return [*parts, escape(PAIRS_NOTE)] if document["impact"] else []
 
 
-IMPACT_MARKS = (("highest rate", "is_reference"), ("below four fifths", "below"), ("under 2 % of people", "is_small"))
+IMPACT_MARKS = (("highest", "is_reference"), ("< ⅘", "below"), ("< 2 %", "is_small"))
 
 
 def impact_title(part: Mapping[str, Any]) -> str:

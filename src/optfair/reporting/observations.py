@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from optfair.reporting.findings import SEVERITIES, Finding, finding
+from optfair.reporting.impact import impact_findings
 from optfair.reporting.table_words import small_place
 from optfair.reporting.wording import (
     count_text,
-    counted,
     level_text,
     percent,
     size_text,
@@ -35,7 +35,7 @@ def list_findings(document: Mapping[str, Any], dropped: Sequence[str], estimates
         *_about_people(document, dropped),
         *_about_answers(document),
         *_about_losses(document),
-        *_about_impact(document),
+        *impact_findings(document),
         *_about_draws(document),
         *estimates,
     ]
@@ -255,23 +255,6 @@ def clear_change(line: Mapping[str, Any]) -> str:
     if change is None or change[0] is None:
         return ""
     return "down" if change[2] < 0 else "up" if change[1] > 0 else ""
-
-
-def _about_impact(document: Mapping[str, Any]) -> Iterator[Finding]:
-    rows = [(table, row) for table in document["impact"] for row in table["rows"] if row["below"]]
-    if rows:
-        table, worst = min(rows, key=lambda pair: pair[1]["ratio"])
-        sure = [row for _, row in rows if row["p_value"] is not None and row["p_value"] < 1 - document["level"]]
-        top = next(row["group"] for row in table["rows"] if row["is_reference"])
-        yield finding(
-            "OF017",
-            f"Below four fifths: {counted(len(rows), 'impact ratio')}. Tested one by one, {len(sure)} of them are "
-            f"unlike 1 by more than chance. The lowest: “{worst['group']}” gets “{table['outcome']}” "
-            f"{worst['ratio']:.2f} times as often as “{top}”.",
-            ratios=len(rows),
-            significant=len(sure),
-            lowest=worst["ratio"],
-        )
 
 
 def _about_draws(document: Mapping[str, Any]) -> Iterator[Finding]:

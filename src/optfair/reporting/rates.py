@@ -15,6 +15,7 @@ import pandas as pd
 from optfair.constraints import AnyConstraint, Constraint, MinimumRate, Ratio, Rows
 from optfair.constraints.events import ALL, Event, GroupSet, criterion_events, group_families, outcome_positions
 from optfair.constraints.naming import attribute_names, name_text, optional_text
+from optfair.inputs.labels import MISSING
 from optfair.metrics.bounds import rate_interval
 from optfair.metrics.counts import ConfusionCounts
 from optfair.reporting.changes import paired_change
@@ -63,6 +64,11 @@ def all_families(groups: pd.Index) -> list[Family]:
         return [Family(" × ".join(names), group_families(groups, "intersections")[0])]
     parts = group_families(groups, "both")
     return [Family(name, part) for name, part in zip([" × ".join(names), *names], parts, strict=True)]
+
+
+def is_missing(group: GroupSet) -> bool:
+    """Tell whether a group is of people who have not told it, or not one of the attributes that it is made of."""
+    return MISSING in (group.label if isinstance(group.label, tuple) else (group.label,))
 
 
 def judged_labels(constraint: AnyConstraint, groups: pd.Index) -> set[Hashable]:
@@ -123,7 +129,8 @@ def rate_view(question: Question, rules: Mapping[str, ConfusionCounts], level: f
         view["people_overall"] = mask.headcount(rates.people[-1])
         values = {name: getattr(rates, name)[:-1] for name in ("value", "low", "high")}
         values["difference"] = rates.value[:-1] - rates.value[-1]
-        values["ratio"] = _ratio_to_highest(values["value"], people, np.array(view["family"]), mask)
+        comparable = np.where([is_missing(group) for group in groups], 0, people)
+        values["ratio"] = _ratio_to_highest(values["value"], comparable, np.array(view["family"]), mask)
         numbers = {name: mask.numbers(numbers, people) for name, numbers in values.items()}
         view[role] = {**numbers, "overall": mask.number(rates.value[-1], rates.people[-1]), "bands": []}
         for k, family in enumerate(families):
@@ -134,7 +141,7 @@ def rate_view(question: Question, rules: Mapping[str, ConfusionCounts], level: f
 
 
 def _ratio_to_highest(value: np.ndarray, people: np.ndarray, family: np.ndarray, mask: Mask) -> np.ndarray:
-    """Return each rate over the highest of its family, of groups that are shown; NaN where that is 0."""
+    """Return each rate over the highest of its family, of groups that may be compared with; NaN where that is 0."""
     visible, ratio = np.where(people >= mask.least, value, np.nan), np.full(len(value), np.nan)
     for k in np.unique(family):
         top = np.nanmax(visible[family == k], initial=0.0)

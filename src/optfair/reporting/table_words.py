@@ -14,6 +14,10 @@ LIMITS_NOTE = (
     "“At most” is the limit of the largest gap alone, on which the verdict “within” rests; the interval holds for all "
     "gaps at once, is therefore wider, and on it “beyond” rests."
 )
+PAIRS_NOTE = (
+    "“p, all pairs” allows for all pairs of groups and all tables: where all groups are treated alike, any of them is "
+    "below 0.05 in at most 5 % of such audits. Intervals are for each pair by itself."
+)
 REASON_WORDS = {"few": "few people", "near": "near the limit"}  # why it cannot be told
 
 

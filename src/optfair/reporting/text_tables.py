@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from optfair.reporting.table_words import PAIRS_NOTE
 from optfair.reporting.wording import count_text, p_text, percent, points
 
 WIDTH = 110
@@ -37,7 +38,7 @@ def impact_text(document: Mapping[str, Any]) -> str:
     """Return impact ratios, and which answers they take as favourable."""
     parts = []
     for table in document["impact"]:
-        lines: list[Sequence[str]] = [("group", "people", "rate", "interval", "ratio", "interval", "p", "")]
+        lines: list[Sequence[str]] = [("group", "people", "rate", "interval", "ratio", "interval", "p, all pairs", "")]
         for row in table["rows"]:
             ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
             mark = "below 4/5" if row["below"] else "the highest" if row["is_reference"] else ""
@@ -47,8 +48,10 @@ def impact_text(document: Mapping[str, Any]) -> str:
                 percent(row["value"], DIGITS),
                 _ends(row, "low", "high", 100, DIGITS),
             ]
-            lines.append([*cells, ratio, _ends(row, "ratio_low", "ratio_high", 1, 2), p_text(row["p_value"]), mark])
+            lines.append([*cells, ratio, _ends(row, "ratio_low", "ratio_high", 1, 2), p_text(row["p_all"]), mark])
         parts.append("\n".join([f"Who gets “{table['outcome']}”, by {table['family'] or 'group'}", *columns(lines)]))
+    if parts:
+        parts[-1] += f"\n{wrapped(PAIRS_NOTE)}"
     return "\n\n".join([*parts, *([wrapped(document["favourable_note"])] if document["favourable_note"] else [])])
 
 
