@@ -204,11 +204,9 @@ def accuracy_change(
     if paired is None or not counts.labelled:
         return None
     classes = tuple(range(len(counts.classes)))
-    everybody, right = (
-        GroupSet(EVERYBODY, tuple(range(len(counts.groups)))),
-        Event(classes, tuple((i, i) for i in classes)),
-    )
-    return [mask.number(x, counts.n_people.sum()) for x in paired_change(paired, counts, everybody, right, level)]
+    population = GroupSet(EVERYBODY, tuple(range(len(counts.groups))))
+    change = paired_change(paired, counts, population, Event(classes, tuple((i, i) for i in classes)), level)
+    return [mask.number(x, counts.n_people.sum()) for x in change]
 
 
 def favourable_table(

@@ -48,8 +48,8 @@ def promise_sentence(facts: Facts, verdict: Verdict | None, mask: Mask) -> str:
     promise, is_open = facts.promise, verdict is not None and verdict.value == UNKNOWN
     if promise is None or not promise.kept or not is_open or facts.is_fitted:
         return ""
-    people, judged = count_text(mask.headcount(facts.n_people)), facts.judged
-    is_near = judged is not None and judged.rows is not None and (judged.rows.table["reason"] == NEAR).any()
+    people, metrics = count_text(mask.headcount(facts.n_people)), facts.judged
+    is_near = metrics is not None and metrics.rows is not None and (metrics.rows.table["reason"] == NEAR).any()
     reach = "cannot confirm it by themselves" if is_near else "are too few to confirm it by themselves"
     return (
         f" When it was fitted it was promised, with {level_text(promise.confidence)} confidence, that "
