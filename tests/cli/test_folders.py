@@ -240,7 +240,9 @@ def test_texts_that_a_model_has_not_seen(run, refuse, saved, people, tmp_path):
     folder = write_people(tmp_path / "few", few, n_files=30)  # the first file has none that the model knows
     code, _, err = run("predict", saved, folder, "-o", tmp_path / "out")
     assert code == 0
-    assert err.startswith("note: of the first rows of some files, column 'code': 100 of ")
+    assert err.startswith(
+        "note: of the first rows of some files, column 'code': a text that the model has not seen in 100 of "
+    )
 
 
 def test_predictions_that_are_refused(refuse, both, saved, people, tmp_path):

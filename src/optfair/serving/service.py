@@ -51,8 +51,10 @@ class Service:
             "/openapi.json": ("GET", self._openapi),
         }
         self._facts = model_facts(model, self.title, settings.digest)
-        told = {name: str(self._facts[name]) for name in ("optfair", "sha256", "key") if self._facts[name] is not None}
-        self.counters = Counters(handlers, answers.class_names, told)
+        model_labels = {
+            name: str(self._facts[name]) for name in ("optfair", "sha256", "key") if self._facts[name] is not None
+        }
+        self.counters = Counters(handlers, answers.class_names, model_labels)
         self.app = Application(handlers, self.counters)
         self.worker = Worker(Replies(answers, self.counters), self.counters.count_batch)
         self.counters.watch_queue(self.worker.n_waiting)
