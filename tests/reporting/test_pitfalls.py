@@ -124,6 +124,23 @@ def test_numbers_about_few_people_are_nowhere():
         assert any("< 10" in text for text in texts)
 
 
+def test_what_is_surely_beyond_is_listed_and_hidden_comparisons_are_counted():
+    rng = np.random.default_rng(0)
+    group = np.repeat(["home", "far", *(f"g{k}" for k in range(30))], [3000, 600, *(2 + k % 5 for k in range(30))])
+    answer = np.where(rng.random(len(group)) < np.where(group == "far", 0.4, 0.55), "yes", "no")
+    answer[group == "g0"], answer[group == "g1"] = "no", "yes"  # hidden, and far from everybody
+    report = audit(None, answer, sensitive_features=group, tolerance=0.05)
+    document = report.to_dict()
+    assert document["gaps_hidden"] == 60 and {line["group"] for line in document["gaps"]} == {"home", "far"}
+    assert document["gaps"][0]["group"] == "far" and document["gaps"][0]["state"] == "beyond"
+    states = [line["state"] != "beyond" for line in document["gaps"]]
+    assert states == sorted(states)
+    for text in (str(report), report.html(), report.markdown()):
+        assert "60 comparisons of fewer than 10 people" in text
+    small = audit(None, answer[group != "home"][600:], sensitive_features=group[group != "home"][600:])
+    assert small.to_dict()["gaps"] == [] and "none of people enough to be shown" in str(small)
+
+
 def test_weights_make_no_number_of_people_selected():
     group, y, _, after = people()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))

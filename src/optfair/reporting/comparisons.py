@@ -14,7 +14,7 @@ import numpy as np
 from optfair.constraints import Constraint, MinimumRate, Ratio
 from optfair.constraints.naming import name_text, optional_text
 from optfair.constraints.rows import TABLE_COLUMNS
-from optfair.reporting.judging import FEW, JudgedRows, exact
+from optfair.reporting.judging import BEYOND, FEW, JudgedRows, exact
 from optfair.reporting.wording import Mask
 
 MAX_GAPS = 40  # comparisons in a document, the worst first: many groups in pairs have thousands
@@ -46,11 +46,21 @@ def comparison_line(verdicts: JudgedRows, k: int, mask: Mask) -> dict[str, Any]:
 
 
 def comparison_lines(verdicts: JudgedRows, mask: Mask) -> list[dict[str, Any]]:
-    """Return the comparisons, those first that are furthest outside or nearest to their bounds."""
+    """Return the comparisons of people enough to be shown: those surely beyond, then the others, the furthest first."""
     table = verdicts.table
-    distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"])
-    worst = distance.reset_index(drop=True).sort_values(ascending=False).index[:MAX_GAPS]
-    return [comparison_line(verdicts, k, mask) for k in worst]
+    distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"]).to_numpy(dtype=float)
+    order = np.lexsort((-distance, table["state"] != BEYOND))
+    shown = order[~_hidden(verdicts, mask)[order]]
+    return [comparison_line(verdicts, int(k), mask) for k in shown[:MAX_GAPS]]
+
+
+def n_hidden_comparisons(verdicts: JudgedRows, mask: Mask) -> int:
+    """Return how many comparisons are of too few people to be shown."""
+    return int(_hidden(verdicts, mask).sum())
+
+
+def _hidden(verdicts: JudgedRows, mask: Mask) -> np.ndarray:
+    return verdicts.table["n"].to_numpy(dtype=float) < mask.least
 
 
 # -- headlines ---------------------------------------------------------------------------------------------------
@@ -129,5 +139,5 @@ def small_lines(verdicts: JudgedRows, mask: Mask) -> list[dict[str, Any]]:
         if people_against is None and outcome is not None and name_text(outcome) not in cells[key]["answers"]:
             cells[key]["answers"].append(name_text(outcome))
     lines = [{**cell, "of": totals[key]} for key, cell in cells.items()]
-    lines.sort(key=lambda cell: cell["people"])
+    lines.sort(key=lambda cell: max(cell["people"], mask.least - 1))  # the order of hidden numbers would tell them
     return [{**cell, "people": mask.headcount(cell["people"])} for cell in lines]

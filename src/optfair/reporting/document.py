@@ -20,7 +20,7 @@ from optfair.constraints import AnyConstraint, Constraint
 from optfair.constraints.criteria import DEFAULT_TOLERANCE
 from optfair.constraints.naming import attribute_names, name_text
 from optfair.metrics.counts import ConfusionCounts
-from optfair.reporting.comparisons import comparison_lines, headline, small_lines
+from optfair.reporting.comparisons import comparison_lines, headline, n_hidden_comparisons, small_lines
 from optfair.reporting.estimates import estimate_findings
 from optfair.reporting.evidence import (
     agreement,
@@ -95,6 +95,7 @@ def make_document(facts: Facts) -> tuple[dict[str, Any], Verdict | None, list[Fi
             document["states"], document["reasons"] = _states(last.rows)
         document["rates"], document["rates_left_out"] = _views(facts, mask)
         document["gaps"] = [] if facts.is_comparison else comparison_lines(last.rows, mask)
+        document["gaps_hidden"] = 0 if facts.is_comparison else n_hidden_comparisons(last.rows, mask)
         document["small"] = [] if facts.is_comparison else small_lines(last.rows, mask)
         document["people_needed"] = None if facts.is_comparison else last.rows.people_needed()
         document["headlines"] = _headlines(facts, mask)
@@ -179,6 +180,7 @@ def _heading(facts: Facts, mask: Mask) -> dict[str, Any]:
         "rates": [],
         "rates_left_out": 0,
         "gaps": [],
+        "gaps_hidden": 0,
         "small": [],
         "answers": [],
         "selection": [],

@@ -12,6 +12,7 @@ from optfair.reporting.table_words import (
     STATES,
     gap_cells,
     gap_place,
+    hidden_gaps_text,
     hidden_text,
     shown_ends,
     small_comparisons,
@@ -155,7 +156,8 @@ def _rates(document: Mapping[str, Any]) -> list[str]:
 
 
 def _comparisons(document: Mapping[str, Any]) -> list[str]:
-    if not document["gaps"]:
+    hidden = hidden_gaps_text(document)
+    if not (document["gaps"] or hidden):
         return []
     ends = shown_ends(document)
     lines = [
@@ -164,7 +166,8 @@ def _comparisons(document: Mapping[str, Any]) -> list[str]:
     ]
     kind = "limits, each by itself" if ends[0] == "least" else "interval, all at once"
     head = ("comparison", "people", "difference", f"{sure(document)} {kind}", "allowed", "verdict")
-    return ["## Comparisons, the furthest out first", table(head, lines)]
+    title = "## Comparisons, those surely beyond and then the furthest out first"
+    return [title, table(head, lines), *([f"Not listed: {hidden}."] if hidden else [])]
 
 
 def _people(document: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from optfair.reporting.wording import percent, points
+from optfair.reporting.wording import counted, percent, points
 
 STATES = {"within": "✓ within", "beyond": "✗ beyond", "unknown": "? cannot tell", None: "–"}
 MOST_ANSWERS = 3  # that a cell names
@@ -62,6 +62,12 @@ def hidden_text(document: Mapping[str, Any]) -> str:
     if not any(line["hidden"] for line in document["performance"]):
         return ""
     return f"Groups of fewer than {document['min_cell']} people count in the verdict, and are in no other number"
+
+
+def hidden_gaps_text(document: Mapping[str, Any]) -> str:
+    """Say how many comparisons are not listed because they are of too few people; nothing where all may be."""
+    n = document["gaps_hidden"]
+    return f"{counted(n, 'comparison')} of fewer than {document['min_cell']} people" if n else ""
 
 
 def small_place(cell: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from optfair.reporting.table_words import (
     REASON_WORDS,
     gap_cells,
     gap_place,
+    hidden_gaps_text,
     hidden_text,
     price_name,
     shown_ends,
@@ -149,7 +150,8 @@ def _rules(document: Mapping[str, Any]) -> str:
 
 
 def _gaps(document: Mapping[str, Any], n_gaps: int) -> str:
-    if not document["gaps"] or not n_gaps:
+    hidden = hidden_gaps_text(document)
+    if not (document["gaps"] or hidden) or not n_gaps:
         return ""
     states, level = document["states"], level_text(document["level"])
     ends = shown_ends(document)
@@ -161,7 +163,8 @@ def _gaps(document: Mapping[str, Any], n_gaps: int) -> str:
     lines: list[Sequence[str]] = [("", "people", "measured", "interval", "allowed", "verdict")]
     for line in document["gaps"][:n_gaps]:
         lines.append([gap_place(line), sides_text(line), *gap_cells(line, ends, DIGITS), _state(line)])
-    return "\n".join([wrapped(head), *columns(lines)])
+    listed = columns(lines) if document["gaps"] else ["  none of people enough to be shown"]
+    return "\n".join([wrapped(head), *listed, *([f"  and {hidden}"] if hidden else [])])
 
 
 def _state(line: Mapping[str, Any]) -> str:
