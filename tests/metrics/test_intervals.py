@@ -162,6 +162,23 @@ def test_the_floor_falls_with_more_rows_and_is_lower_for_soft_rules_than_for_the
     assert noise_floor(y, label, sensitive_features=a, criterion="eo", sample_weight=weights) > 1.3 * hard
 
 
+# -- what is said --------------------------------------------------------------------------------------------
+def test_interval_and_floor_are_never_said_to_contradict():
+    kinds = set()
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        group, answer = rng.choice(list("ABC"), 900, p=[0.7, 0.25, 0.05]), rng.choice(3, 900)
+        interval = violation_interval(answer, answer, sensitive_features=group, criterion="dp", n_replicates=200)
+        text, kind = str(interval), (interval.lower > 0, interval.value > interval.noise_floor)
+        kinds.add(kind)
+        if kind == (True, False):  # told from none, although the largest gap alone could be one of a fair rule
+            clear = interval.table.loc[interval.table["lower"].idxmax()]
+            assert f"by the interval of group {clear['group']!r}" in text
+            assert "the largest gap of a fair rule, mostly that of a small group, stays below" in text
+        assert ("more than chance" in text) == kind[0] and ("although" in text) == (kind == (False, True))
+    assert (True, False) in kinds
+
+
 # -- the interval --------------------------------------------------------------------------------------------
 def test_the_interval_carries_its_evidence():
     rng = np.random.default_rng(5)

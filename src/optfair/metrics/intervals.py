@@ -81,12 +81,23 @@ class ViolationInterval:
 
     def __str__(self) -> str:
         worst = self.table.loc[self.table["value"].abs().idxmax()]
-        place = ", ".join(f"{c} {worst[c]!r}" for c in ("group", "given", "outcome") if worst[c] is not None)
-        verdict = "more than chance" if self.lower > 0 else "could be chance"
         return (
-            f"violation {self.value:.4f}, {self.level:.0%} interval [{self.lower:.4f}, {self.upper:.4f}]: {verdict}; "
-            f"a fair rule stays below {self.noise_floor:.4f} (noise floor); largest gap: {worst['criterion']}, {place}"
+            f"violation {self.value:.4f}, {self.level:.0%} interval [{self.lower:.4f}, {self.upper:.4f}]: "
+            f"{self._judgement()}; largest gap: {worst['criterion']}, {_place(worst)}"
         )
+
+    def _judgement(self) -> str:
+        """Say whether it is chance, by the interval, and what the noise floor says of the largest gap."""
+        floor = f"below {self.noise_floor:.4f} (noise floor)"
+        if self.lower > 0 and self.value < self.noise_floor:
+            clear = self.table.loc[self.table["lower"].idxmax()]
+            return (
+                f"more than chance, by the interval of {_place(clear)}; the largest gap of a fair rule, mostly that "
+                f"of a small group, stays {floor}"
+            )
+        if self.lower == 0 and self.value > self.noise_floor:
+            return f"could be chance, by the intervals of all gaps, although a fair rule mostly stays {floor}"
+        return f"{'more than' if self.lower > 0 else 'could be'} chance; a fair rule stays {floor}"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -96,6 +107,11 @@ class ViolationInterval:
             ("by chance alone up to", f"{self.noise_floor:.4f}"),
         ]
         return card("Violation: more than chance" if self.lower > 0 else "Violation: could be chance", rows, str(self))
+
+
+def _place(row: pd.Series) -> str:
+    """Name the group, true class and outcome of a gap."""
+    return ", ".join(f"{name} {row[name]!r}" for name in ("group", "given", "outcome") if row[name] is not None)
 
 
 def fair_quantile(
