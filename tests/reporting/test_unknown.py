@@ -85,6 +85,23 @@ def test_intervals_of_ratios_allow_for_unknown_groups():
     assert (np.diff(widths, axis=0) > 0).all()
 
 
+def test_the_reason_is_chance_or_people_of_unknown_group():
+    rng = np.random.default_rng(7)
+    sizes = {"home": 36_500, "far": 6200, "few": 600, "fewer": 60}
+    group = np.repeat([*sizes, None], [*sizes.values(), 900])
+    answer = np.where(rng.random(len(group)) < 0.55, "yes", "no")
+    report = audit(None, answer, sensitive_features=group, tolerance=0.05, missing="infer")
+    document = report.to_dict()
+    reasons = {line["group"]: line["reason"] for line in document["gaps"] if line["outcome"] == "yes"}
+    assert reasons == {"home": None, "far": "unknown groups", "few": "few", "fewer": "few"}
+    assert [cell["group"] for cell in document["small"]] == ["fewer", "few"]
+    assert document["reasons"] == {"few": 4, "near": 0, "unknown groups": 2}
+    for text in (str(report), report.html(), report.markdown(), report.verdict.sentence):
+        assert "depends on people whose group is unknown" in " ".join(text.split())
+    (finding,) = [finding for finding in report.findings if finding.code == "OF002"]
+    assert "In 2 of them it depends on people whose group is unknown" in finding.sentence
+
+
 def test_rates_are_of_those_who_told_and_nothing_is_unknown_without_gaps():
     group, _, answer = people()
     told = np.array([name is not None for name in group])

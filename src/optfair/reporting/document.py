@@ -34,7 +34,7 @@ from optfair.reporting.evidence import (
 from optfair.reporting.facts import AFTER, NO_GROUP, Facts, Reportable, RuleMetrics
 from optfair.reporting.findings import Finding, finding_document
 from optfair.reporting.impact import favourable_outcomes, impact_tables, people_without_group
-from optfair.reporting.judging import BEYOND, FEW, NEAR, UNKNOWN, WITHIN, JudgedRows
+from optfair.reporting.judging import BEYOND, FEW, GROUPS, NEAR, UNKNOWN, WITHIN, JudgedRows
 from optfair.reporting.observations import list_findings
 from optfair.reporting.people import (
     answer_lines,
@@ -265,7 +265,7 @@ def _verdict(metrics: RuleMetrics, facts: Facts, mask: Mask) -> Verdict | None:
 def _states(rows: JudgedRows) -> tuple[dict[str, int], dict[str, int]]:
     """Return the numbers of rows by state, and of those that cannot be told by reason."""
     states = {name: int((rows.table["state"] == name).sum()) for name in (WITHIN, BEYOND, UNKNOWN)}
-    return states, {name: int((rows.table["reason"] == name).sum()) for name in (FEW, NEAR)}
+    return states, {name: int((rows.table["reason"] == name).sum()) for name in (FEW, NEAR, GROUPS)}
 
 
 def _views(facts: Facts, mask: Mask) -> tuple[list[dict[str, Any]], int]:

@@ -6,7 +6,8 @@ whom the rule was not fitted on. For those fitted on, a promise that was made in
 rows are, a single one is called within where its simultaneous interval is inside.
 
 A row that cannot be told has *few* people, where its interval is so wide that it could not be told even if its true
-value were halfway between equal rates and the bound; else what was measured is *near* the bound.
+value were halfway between equal rates and the bound; else what was measured is *near* the bound, or it depends on
+people of unknown *groups*.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from optfair.metrics.bounds import row_limits
 from optfair.metrics.counts import ConfusionCounts
 from optfair.metrics.group_bounds import UnknownGroupBounds
 from optfair.metrics.influence import as_rates
+from optfair.metrics.unknown_groups import DEPENDS
 from optfair.reporting.wording import Mask, count_text
 from optfair.rule.promise import Promise
 
 WITHIN, BEYOND, UNKNOWN = "within", "beyond", "unknown"
 SEVERITY = (WITHIN, UNKNOWN, BEYOND)  # the worst last
-FEW, NEAR = "few", "near"  # why it cannot be told
+FEW, NEAR, GROUPS = "few", "near", "unknown groups"  # why it cannot be told
 EVERYBODY = "overall"  # what tables of rows call everybody
 HALFWAY = 0.5  # between equal rates and the bound: what more people are asked to tell
 
@@ -42,11 +44,11 @@ class JudgedRows:
     """The rows asked for, measured, each with its state.
 
     rows : compiled. table : of `metrics.constraint_table`, with least and most, one-sided limits of the row alone,
-    state, the reason where that is unknown (few, near or ""), the rates compared, and of ratios the ratio. dropped :
+    state, the reason where that is unknown (see `FEW`, or ""), the rates compared, and of ratios the ratio. dropped :
     names of the rows that nobody is behind. attributes : names of those that groups are made of. people : (m,) by true
     class of every group compared. classes : their names. proviso : of the states, where some groups are unknown.
     confidence : of a promise that they rest on, or None. is_alone : whether all people are of one group, which is
-    compared with nobody.
+    compared with nobody. chance : (K,) how far chance may move each row, where limits allow for unknown groups too.
     """
 
     rows: RowSet
@@ -58,6 +60,7 @@ class JudgedRows:
     proviso: str = ""
     confidence: float | None = None
     is_alone: bool = False
+    chance: np.ndarray | None = None
 
     @cached_property
     def _states(self) -> dict[tuple[Any, ...], str]:
@@ -124,7 +127,8 @@ class JudgedRows:
 
     def people_needed(self) -> int | None:
         """Return how many people the rows with few would need, in each part compared, to two digits; None without."""
-        width, target = interval_width(self.table), halfway_room(self.rows, self.table)
+        width, target = self.chance, halfway_room(self.rows, self.table)
+        width = interval_width(self.table) if width is None else width
         is_few = (self.table["reason"] == FEW).to_numpy() & (target > 0)
         if not is_few.any():
             return None
@@ -211,14 +215,14 @@ def _with_states(
     """Return a table with the state of each row, and why it is unknown. is_near_known : whether near is a reason."""
     outside = (table["low"] > table["upper"]) | (table["high"] < table["lower"])
     table = table.assign(state=np.where(outside, BEYOND, np.where(inside, WITHIN, UNKNOWN)))
-    return table.assign(reason=_reasons(table, rows, is_near_known) if has_reason else "")
+    return table.assign(reason=_reasons(table, rows, interval_width(table), is_near_known) if has_reason else "")
 
 
-def _reasons(table: pd.DataFrame, rows: RowSet, is_near_known: bool) -> np.ndarray:
-    """Return why each row cannot be told, (K,): few, near, or "" where it can or neither is known."""
+def _reasons(table: pd.DataFrame, rows: RowSet, width: np.ndarray, is_near_known: bool = True) -> np.ndarray:
+    """Return why each row cannot be told, (K,): few, near, or "" where it can or neither is known; width by chance."""
     target = halfway_room(rows, table)
     is_open = (table["state"] == UNKNOWN).to_numpy() & ~np.isnan(target)
-    is_few = is_open & (interval_width(table) > np.nan_to_num(target))
+    is_few = is_open & (width > np.nan_to_num(target))
     return np.where(is_few, FEW, np.where(is_open & is_near_known, NEAR, ""))
 
 
@@ -288,6 +292,8 @@ def with_unknown(verdicts: JudgedRows, bounds: UnknownGroupBounds, counts: Confu
         factor = f"a factor of {bounds.refusal:g} of the likely ones"
         proviso = f"if the odds of the unknown groups of {people} are within {factor}"
     limited = verdicts.table.assign(**columns, state=state)
-    by_chance = (table["state"] == FEW).to_numpy()  # alone: the unknown groups are not in the way
-    reason = np.where(by_chance, _reasons(limited, verdicts.rows, is_near_known=True), "")
-    return replace(verdicts, table=limited.assign(reason=reason), proviso=proviso)
+    chance = interval_width(verdicts.table)  # among those of known group
+    reason = _reasons(limited, verdicts.rows, chance)
+    is_in_the_way = (table["state"] == DEPENDS).to_numpy() | (verdicts.table["state"] != UNKNOWN).to_numpy()
+    reason = np.where((state == UNKNOWN) & (reason != FEW) & is_in_the_way, GROUPS, reason)
+    return replace(verdicts, table=limited.assign(reason=reason), proviso=proviso, chance=chance)

@@ -74,6 +74,7 @@ def _about_verdict(document: Mapping[str, Any]) -> Iterator[Finding]:
             unknown=states["unknown"],
             few=document["reasons"]["few"],
             near=document["reasons"]["near"],
+            unknown_groups=document["reasons"]["unknown groups"],
             people_needed=document["people_needed"],
         )
     yield from _about_chance(document)
@@ -98,6 +99,8 @@ def _advice(document: Mapping[str, Any]) -> Iterator[str]:
             way = "a tighter tolerance" if document["promise"] else "a tighter tolerance or a promise (confidence=)"
             remedy = f"a rule fitted with {way} would leave room"
         yield f"{subject} that more people may not help; {remedy}."
+    if reasons["unknown groups"]:
+        yield f"In {reasons['unknown groups']:,} of them it depends on people whose group is unknown."
 
 
 def _cell_text(cell: Mapping[str, Any]) -> str:

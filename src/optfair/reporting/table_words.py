@@ -18,7 +18,11 @@ PAIRS_NOTE = (
     "“p, all pairs” allows for all pairs of groups and all tables: where all groups are treated alike, any of them is "
     "below 0.05 in at most 5 % of such audits. Intervals are for each pair by itself."
 )
-REASON_WORDS = {"few": "few people", "near": "near the limit"}  # why it cannot be told
+REASON_WORDS = {  # why it cannot be told
+    "few": "few people",
+    "near": "near the limit",
+    "unknown groups": "depends on people whose group is unknown",
+}
 
 
 def gap_place(line: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from optfair.constraints.naming import name_text
 from optfair.reporting.comparisons import row_kind
-from optfair.reporting.judging import BEYOND, FEW, NEAR, UNKNOWN, WITHIN, JudgedRows
+from optfair.reporting.judging import BEYOND, FEW, GROUPS, NEAR, UNKNOWN, WITHIN, JudgedRows
 from optfair.reporting.wording import (
     Mask,
     bounds_text,
@@ -96,19 +96,22 @@ def _open_text(verdicts: JudgedRows, sure: str, bound: str, mask: Mask) -> str:
     """Say that it cannot be told, and whether few people are in the way or what was measured is near the bound."""
     reach = _reach_text(verdicts, mask, "the largest may be up to")
     reason = verdicts.table["reason"].to_numpy()
-    n_few, n_near = int((reason == FEW).sum()), int((reason == NEAR).sum())
+    n_few, n_near, n_groups = (int((reason == name).sum()) for name in (FEW, NEAR, GROUPS))
     if n_few and not n_near and not verdicts.proviso:
         return f"There are too few people to tell {sure} whether {bound}{reach}."
     text = f"It cannot be told {sure} whether {bound}{reach}."
+    if n_groups:
+        text += f" In {counted(n_groups, 'comparison')} it depends on people whose group is unknown."
     if not n_near:
-        return text
+        few = "other comparison" if n_groups else "comparison"
+        return text + (f" In {counted(n_few, few)} there are too few people to tell." if n_few else "")
     n, size = (verdicts.table[name].abs().to_numpy(dtype=float) for name in ("n", "value"))
     k = max(np.flatnonzero(reason == NEAR).tolist(), key=lambda j: (n[j], size[j]))
     subject = (
         f"What was measured in {counted(n_near, 'comparison')} is so near to what is allowed that it cannot be told"
     )
     text += f" {subject}, such as {row_sentence(verdicts, k, mask)}"
-    return text + (f" In {n_few} others there are too few people to tell." if n_few else "")
+    return text + (f" In {counted(n_few, 'other')} there are too few people to tell." if n_few else "")
 
 
 def _reach_text(verdicts: JudgedRows, mask: Mask, words: str) -> str:
