@@ -254,15 +254,15 @@ export class Scorer {
   // Return the class that a person gets; see `probabilities` for what is known of them.
   answer(person, posterior) {
     const h = this.probabilities(posterior);
-    const isDrawn = Math.max(...h) < CERTAIN;
-    let u = null;
-    if (this.document.decision !== "argmax" && (isDrawn || (person !== null && person !== undefined))) {
-      if (this.key === null && isDrawn) {
-        throw new Error("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give keyFile.");
-      }
-      u = draw(this.key ?? Buffer.alloc(0), person, this.hashing); // refuses what is no id also where nothing is drawn
+    if (this.document.decision === "argmax") return this.decide(h, null);
+    if (Math.max(...h) >= CERTAIN) {
+      if (person !== null && person !== undefined) personBytes(person); // refuses what is no id also here
+      return this.decide(h, null);
     }
-    return this.decide(h, u);
+    if (this.key === null) {
+      throw new Error("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give keyFile.");
+    }
+    return this.decide(h, draw(this.key, person, this.hashing));
   }
 
   // Return the class for probabilities h and a number u in [0, 1).

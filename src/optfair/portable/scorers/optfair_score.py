@@ -163,12 +163,14 @@ class Scorer:
 
     def answer(self, person=None, **posterior):
         """Return the class that a person gets; see `probabilities` for what is known of them."""
-        h, u = self.probabilities(**posterior), None
-        if self.document["decision"] != "argmax" and (person is not None or max(h) < CERTAIN):
-            if self.key is None and max(h) < CERTAIN:
-                raise ValueError("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give key_file.")
-            u = draw(self.key or b"", person, self.hashing)  # refuses what is no id also where nothing is drawn
-        return self.decide(h, u)
+        h = self.probabilities(**posterior)
+        if self.document["decision"] == "argmax" or max(h) >= CERTAIN:
+            if self.document["decision"] != "argmax" and person is not None:
+                person_bytes(person)  # refuses what is no id also where nothing is drawn
+            return self.decide(h, None)
+        if self.key is None:
+            raise ValueError("key: missing, and this answer is drawn by it; set OPTFAIR_KEY, or give key_file.")
+        return self.decide(h, draw(self.key, person, self.hashing))
 
     def decide(self, h, u):
         """Return the class for probabilities h and a number u in [0, 1)."""
