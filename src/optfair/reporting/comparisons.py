@@ -50,8 +50,8 @@ def comparison_lines(verdicts: JudgedRows, mask: Mask) -> list[dict[str, Any]]:
     table = verdicts.table
     distance = np.maximum(table["value"] - table["upper"], table["lower"] - table["value"]).to_numpy(dtype=float)
     order = np.lexsort((-distance, table["state"] != BEYOND))
-    shown = order[~_hidden(verdicts, mask)[order]]
-    return [comparison_line(verdicts, int(k), mask) for k in shown[:MAX_GAPS]]
+    places = order[~_hidden(verdicts, mask)[order]]
+    return [comparison_line(verdicts, int(k), mask) for k in places[:MAX_GAPS]]
 
 
 def n_hidden_comparisons(verdicts: JudgedRows, mask: Mask) -> int:

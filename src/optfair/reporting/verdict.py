@@ -103,8 +103,8 @@ def _open_text(verdicts: JudgedRows, sure: str, bound: str, mask: Mask) -> str:
     if n_groups:
         text += f" In {counted(n_groups, 'comparison')} it depends on people whose group is unknown."
     if not n_near:
-        few = "other comparison" if n_groups else "comparison"
-        return text + (f" In {counted(n_few, few)} there are too few people to tell." if n_few else "")
+        noun = "other comparison" if n_groups else "comparison"
+        return text + (f" In {counted(n_few, noun)} there are too few people to tell." if n_few else "")
     n, size = (verdicts.table[name].abs().to_numpy(dtype=float) for name in ("n", "value"))
     k = max(np.flatnonzero(reason == NEAR).tolist(), key=lambda j: (n[j], size[j]))
     subject = (
