@@ -31,6 +31,12 @@ def test_shares(run):
     assert "smallest tolerance" in run("plan", *shares, "--people", 4000)[1]
 
 
+def test_no_tolerance_of_one_or_more_is_printed(run):
+    _, out, _ = run("plan", "--groups", "A=4000,B=7,C=2", "--classes", 2)
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line[:2] in ("B ", "C ")}
+    assert lines["C"][-2] == "none" and lines["B"][-2] != "none" and "to audit alone" in out
+
+
 def test_a_table_is_counted(run, predictions_file, predictions):
     code, out, err = run("plan", predictions_file, "--group", "race,sex", "--label", "truth", "--criterion", "eo")
     assert (code, err) == (0, "")

@@ -153,6 +153,27 @@ def test_the_table_has_a_line_per_cell():
     assert repr(plan).startswith("<Plan of 4 cells, eo within 0.05: ") and "\n" not in repr(plan)
 
 
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("reference", ["overall", "pairwise"])
+def test_people_of_one_group_alone_are_those_of_a_plan_in_which_the_others_are_many(criterion, reference):
+    if criterion in ("dp", "oae"):
+        table = optfair.plan({"A": 0.9995, "B": 0.0005}, 2, criterion, reference=reference).table
+    else:  # those of one true class alone
+        people = pd.DataFrame({"no": [500_000, 500_000], "yes": [500_000, 250]}, index=["A", "B"])
+        table = optfair.plan({"A": 1_000_000, "B": 500_250}, people, criterion, reference=reference).table
+    least = table.loc[table["share"].idxmin()]
+    np.testing.assert_allclose(least["to_audit"], least["to_audit_alone"], rtol=0.02)
+    even = optfair.plan({"A": 0.5, "B": 0.5}, 2, criterion, reference=reference).table
+    assert even["to_audit_alone"].tolist() == [least["to_audit_alone"]] * len(even)  # whatever the shares are
+
+
+def test_no_tolerance_is_one_or_more():
+    plan = optfair.plan({"A": 4000, "B": 7, "C": 1}, 2, "dp")
+    table = plan.table.set_index("group")
+    assert np.isinf(table["promise_tolerance"]["C"]) and np.isinf(plan.smallest["promise"])
+    assert table["audit_tolerance"]["B"] < 1 and "none below 1 for a promise" in str(plan)
+
+
 def test_shares_alone_have_no_people():
     plan = optfair.plan(SHARES, 3)
     assert plan.smallest == {} and plan.n_people is None and plan.table["people"].isna().all()

@@ -199,7 +199,8 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
         "plan",
         "say how many people an audit and a promise need",
         "Give numbers (--groups A=1200,B=300 --classes 5), or a table whose people are counted (FILE --group --label). "
-        "Without numbers of people, shares such as A=0.8,B=0.2 do.",
+        "Without numbers of people, shares such as A=0.8,B=0.2 do. Without true classes, dp can be planned: give "
+        "the column of the decisions as --label, or their shares as --classes.",
     )
     add_table(parser, nargs="?")
     parser.add_argument("--groups", metavar="NAME=NUMBER,...", help="people, or shares, of each group")
@@ -210,7 +211,9 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--people", type=int, metavar="N", help="number of people there are, if --groups has shares")
     add_groups(parser, marginals=False)
-    parser.add_argument("--label", metavar="COLUMN", help="column of the true class")
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="column of the true class; for demographic parity that of the decisions"
+    )
     parser.add_argument(
         "--criterion",
         default=DEFAULT_CRITERION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from optfair.cli.audit_data import check_groups
@@ -20,6 +21,7 @@ from optfair.metrics.plans import Plan, plan
 
 LEGEND = """\
 to audit, to promise: people of the cell among people drawn in these shares
+to audit alone: people of the cell for its own gaps, where only they are added and the others are many
 audit from, promise from: smallest tolerance for the gaps of the cell with the people there are"""
 PRINTED_COLUMNS = {"audit_tolerance": "audit from", "promise_tolerance": "promise from", "given": "true class"}
 
@@ -124,10 +126,12 @@ def _print_plan(result: Plan, arguments: Namespace) -> None:
     table = result.table
     lines = table.assign(group=[join_name(name) for name in table["group"]]).sort_values("share", kind="stable")
     lines = lines.head(arguments.rows).dropna(axis="columns", how="all")
+    for name in lines.columns.intersection(["audit_tolerance", "promise_tolerance"]):
+        lines[name] = [f"{x:.4f}" if np.isfinite(x) else "  none" for x in lines[name]]
     if len(lines):
         print(heading(f"People by cell, the smallest first ({len(lines)} of {len(table)})"))
         print(text_table(lines.rename(columns=PRINTED_COLUMNS).rename(columns=lambda name: name.replace("_", " "))))
-        print(f"\n{LEGEND}\n" if result.smallest else f"\n{LEGEND.splitlines()[0]}\n")
+        print(f"\n{LEGEND}\n" if result.smallest else f"\n{LEGEND.rpartition(chr(10))[0]}\n")
     print(result)
     files = [path for path in (arguments.output, arguments.plot) if path]
     if files:

@@ -115,6 +115,15 @@ def row_noise(rows: RowSet, prior: np.ndarray, rate: np.ndarray, gap: float = 0.
     return RowNoise(sigma, true_gap[family] * sigma, family)
 
 
+def own_noise(rows: RowSet, rate: np.ndarray, noise: RowNoise) -> RowNoise:
+    """Return σ_k per person of the cell that a row is about, where everybody else is so many that chance spares them.
+
+    The rate of the cell is one side of the row; of the mean criterion it is half of it.
+    """
+    part = np.where(rows.table["criterion"] == "meo", 0.5, 1.0)
+    return RowNoise(part * np.sqrt(rate * (1 - rate)), noise.gap, noise.family)
+
+
 def cell_classes(rows: RowSet) -> list:
     """Return the true class whose people a row is about, None for all of them: for meo the class predicted."""
     column = np.where(rows.table["criterion"] == "meo", rows.table["outcome"], rows.table["given"])

@@ -16,7 +16,7 @@ from optfair.constraints.criteria import CRITERIA
 from optfair.constraints.rows import object_frame
 from optfair.errors import need_extra, warn_empty
 from optfair.metrics.composition import Composition, read_composition
-from optfair.metrics.planning import Demand, RowNoise, cell_classes, row_noise
+from optfair.metrics.planning import Demand, RowNoise, cell_classes, own_noise, row_noise
 from optfair.utils.checks import check_number, share_hint
 from optfair.utils.pictures import picture_axes, write_picture
 
@@ -39,14 +39,16 @@ class Plan:
     total : dict
         People needed for an "audit" and for a "promise", all cells together.
     smallest : dict
-        Smallest tolerance of an "audit" and of a "promise" (with nothing left to accuracy) for the people there are;
-        empty where they are unknown.
+        Smallest tolerance of an "audit" and of a "promise" (with nothing left to accuracy) for the people there are,
+        infinite where there is none below 1; empty where they are unknown.
     n_people : int or None
         People there are.
     table : pandas.DataFrame
         One line per cell: group, given (the true class, None where the criterion takes all together), share; people
         (there are); to_audit and to_promise, how many of the cell are needed among people drawn in these shares;
-        audit_tolerance and promise_tolerance, the smallest for the gaps of this cell with the people there are.
+        to_audit_alone, how many of the cell its own comparisons need where only they are added and the others are many;
+        audit_tolerance and promise_tolerance, the smallest for the gaps of this cell with the people there are, as in
+        `smallest`.
     confidence : float
         Probability that audit and promise are right.
     power : float
@@ -90,9 +92,13 @@ class Plan:
             _need("promise at fitting", self.total["promise"], least["to_promise"], self._room_text()),
         ]
         if self.smallest:
+            audit, promise = (
+                f"{x:.3f}" if math.isfinite(x) else "none below 1"
+                for x in (self.smallest["audit"], self.smallest["promise"])
+            )
             lines.append(
-                f"with the {self.n_people:,} people there are, the smallest tolerance is {self.smallest['audit']:.3f} "
-                f"for an audit, {self.smallest['promise']:.3f} for a promise that leaves nothing to accuracy"
+                f"with the {self.n_people:,} people there are, the smallest tolerance is {audit} "
+                f"for an audit, {promise} for a promise that leaves nothing to accuracy"
             )
         return "\n".join(lines)
 
@@ -236,7 +242,8 @@ def plan(
         )
     rows = compile_rows([constraint], people.groups, people.classes, people.prior)
     warn_empty(rows.dropped)
-    noise = row_noise(rows, people.prior, _rates(rows, people, rate), gap)
+    rates = _rates(rows, people, rate)
+    noise = row_noise(rows, people.prior, rates, gap)
     demand = Demand(float(confidence), float(power), (0.5 if room is None else room / tolerance))
     distinct = noise.part(np.arange(len(rows)))
     if not len(distinct.sigma):
@@ -244,8 +251,8 @@ def plan(
     requirement, smallest = demand.people(distinct, tolerance), {}
     if people.people is not None:
         smallest = {
-            "audit": demand.audit_tolerance(distinct, people.people),
-            "promise": demand.promise_tolerance(distinct, people.people),
+            "audit": _possible(demand.audit_tolerance(distinct, people.people)),
+            "promise": _possible(demand.promise_tolerance(distinct, people.people)),
         }
     return Plan(
         criterion=constraint.criterion,
@@ -254,7 +261,7 @@ def plan(
         total=dict(zip(("audit", "promise"), (math.ceil(people) for people in requirement), strict=True)),
         smallest=smallest,
         n_people=people.people,
-        table=_cell_table(rows, people, noise, demand, requirement),
+        table=_cell_table(rows, people, (noise, own_noise(rows, rates, noise)), demand, requirement),
         confidence=float(confidence),
         power=float(power),
         gap=float(gap),
@@ -274,9 +281,18 @@ def _rates(rows: RowSet, people: Composition, rate: float | None) -> np.ndarray:
 
 
 def _cell_table(
-    rows: RowSet, people: Composition, noise: RowNoise, demand: Demand, requirement: tuple[float, float]
+    rows: RowSet,
+    people: Composition,
+    noises: tuple[RowNoise, RowNoise],
+    demand: Demand,
+    requirement: tuple[float, float],
 ) -> pd.DataFrame:
-    """Return a line per cell that rows are about; see `Plan`. requirement : people of all cells."""
+    """Return a line per cell that rows are about; see `Plan`. noises : of people, and of a cell's own people alone.
+
+    requirement : people of all cells.
+    """
+    noise, own = noises
+    tolerance = float(rows.upper.max())
     n_rows = len(noise.part(np.arange(len(rows))).sigma)
     members: dict[tuple, list[int]] = {}
     for k, (group, against, given) in enumerate(
@@ -292,17 +308,23 @@ def _cell_table(
     for cell in cells:
         prior = people.prior[group_place[cell[0]]]
         share = float(prior.sum() if cell[1] is None else prior[class_place[cell[1]]])
-        cell_noise = noise.part(np.array(members[cell]))
+        cell_noise, own_part = (part.part(np.array(members[cell])) for part in (noise, own))
+        alone = math.ceil(demand.audit_people(own_part, tolerance)) if len(own_part.sigma) else math.nan
         tolerances = [math.nan, math.nan]
         if people.people is not None and len(cell_noise.sigma):
             tolerances = [
-                demand.audit_tolerance(cell_noise, people.people),
-                demand.promise_tolerance(cell_noise, people.people, n_rows),
+                _possible(demand.audit_tolerance(cell_noise, people.people)),
+                _possible(demand.promise_tolerance(cell_noise, people.people, n_rows)),
             ]
         count = math.nan if people.people is None else round(share * people.people)
-        numbers.append([share, count, *(math.ceil(share * n) for n in requirement), *tolerances])
-    columns = ["share", "people", "to_audit", "to_promise", "audit_tolerance", "promise_tolerance"]
+        numbers.append([share, count, *(math.ceil(share * n) for n in requirement), alone, *tolerances])
+    columns = ["share", "people", "to_audit", "to_promise", "to_audit_alone", "audit_tolerance", "promise_tolerance"]
     return pd.concat([object_frame(["group", "given"], cells), pd.DataFrame(numbers, columns=columns)], axis=1)
+
+
+def _possible(tolerance: float) -> float:
+    """Return a tolerance, infinite where it is none: no two rates differ by 1 or more."""
+    return tolerance if tolerance < 1 else math.inf
 
 
 def _need(purpose: str, total: int, least: int, ending: str) -> str:
@@ -311,7 +333,7 @@ def _need(purpose: str, total: int, least: int, ending: str) -> str:
 
 def _draw(plan: Plan, ax: Any) -> None:
     """Draw the curves of people against tolerance, what is asked for, and what the people there are allow."""
-    marks = [plan.tolerance, *plan.smallest.values()]
+    marks = [plan.tolerance, *filter(math.isfinite, plan.smallest.values())]
     curve = plan.curve(np.geomspace(min(marks) / 2, min(max(marks) * 2.5, 0.999), 100)).replace(np.inf, np.nan)
     x, promise = curve["tolerance"], curve["promise"]
     line = {"color": PROMISE_COLOUR, "linewidth": 2}
@@ -326,7 +348,7 @@ def _draw(plan: Plan, ax: Any) -> None:
     for name, colour in (("audit", AUDIT_COLOUR), ("promise", PROMISE_COLOUR)):
         below = (name == "audit") == (plan.total["audit"] < plan.total["promise"])
         _mark(ax, "o", plan.tolerance, plan.total[name], f"{plan.total[name]:,}", colour, below)
-        if plan.n_people is not None:
+        if plan.n_people is not None and math.isfinite(plan.smallest[name]):
             left = plan.smallest[name] == min(plan.smallest.values())
             _mark(ax, "s", plan.smallest[name], plan.n_people, f"{plan.smallest[name]:.3f}", colour, left)
     ticker = need_extra("matplotlib.ticker", "Plan.plot")
