@@ -379,14 +379,14 @@ def test_the_sentence_says_how_many_and_how_far():
     assert size["least"] <= size["value"] <= size["most"]
     assert size["most"] == max(bounds.table["most"].max(), -bounds.table["least"].min())
     assert str(bounds) == (
-        "The group of 1,000 of 20,000 people (5.0%) is unknown. "
+        "The group of 1,000 of 20,000 people (5.0 %) is unknown. "
         f"The largest gap is {size['value']:.4f} among those of known group, {size['inferred']:.4f} with the others "
         f"shared out as is likely, and between {size['least']:.4f} and {size['most']:.4f} whatever the unknown groups "
-        "are. Of 4 comparisons: 4 surely within (confidence 95%)."
+        "are. Of 4 comparisons: 4 surely within (confidence 95 %)."
     )
     finite = unknown_group_bounds(None, answer, sensitive_features=group, tolerance=0.2, refusal=3, level=0.9)
     assert "if their odds differ from the likely ones by a factor of at most 3. Of" in str(finite)
-    assert str(finite).endswith("(confidence 90%).")
+    assert str(finite).endswith("(confidence 90 %).")
     likely = unknown_group_bounds(None, answer, sensitive_features=group, tolerance=0.2, refusal=1)
     assert "as is likely. Of 4 comparisons" in str(likely)
     rates = unknown_group_bounds(None, answer, sensitive_features=group, criterion=MinimumRate("selection", 0.9))

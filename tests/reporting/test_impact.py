@@ -1,5 +1,7 @@
 """Check the tables of a regulator: rates and ratios by counting, whom they are compared with, what is marked."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,6 +109,8 @@ def test_the_finding_counts_only_what_all_pairs_leave(people):
     n_sure = sum(bool(row["below"]) and row["p_all"] < 0.05 for rows in tables.values() for row in rows)
     assert finding.numbers["significant"] == n_sure > 1 and f"{n_sure} of them are unlike 1" in finding.sentence
     assert "p, all pairs" in str(sure) and "by itself" in sure.markdown()
+    marks = re.findall(r'<td class="m[^>]*>([^\n]*)', sure.html().partition('id="impact"')[2])
+    assert max(map(len, marks)) <= len("highest, &lt; ⅘, &lt; 2 %</tr>")  # a line of a phone, that does not wrap
 
 
 def test_those_without_a_group_are_counted_and_compared_with_nobody(people):

@@ -12,7 +12,7 @@ from optfair.estimators.post import OptFairPost
 from optfair.metrics import unknown_group_bounds
 from optfair.reporting.measuring import MOST_PAIRS
 from optfair.reporting.table_words import gap_cells, shown_ends
-from optfair.reporting.wording import level_text
+from optfair.reporting.wording import Mask, level_text, percent
 from tests.reporting.helpers import CLASSES, people
 from tests.threads import single_thread
 
@@ -162,6 +162,29 @@ def test_the_verdict_has_the_confidence_of_the_promise():
 
 def test_a_confidence_is_not_rounded_up():
     assert level_text(0.999) == "99.9 %" and level_text(0.9999999) == "99.999 %" and level_text(0.9) == "90 %"
+
+
+@pytest.mark.parametrize(("hits", "people", "share"), [(11, 13, "84.62 %"), (75, 104, "72.12 %"), (31, 52, "59.62 %")])
+def test_a_number_is_rounded_once(hits, people, share):
+    assert percent(Mask().number(hits / people), 2) == share
+    group = np.repeat(["A", "B"], [people, 100])
+    answer = np.repeat(["yes", "no", "yes", "no"], [hits, people - hits, 50, 50])
+    assert f" {share}" in str(audit(None, answer, sensitive_features=group))
+
+
+def test_shares_below_none_have_a_minus_sign():
+    assert [percent(share, 2) for share in (-0.05, -0.00001, 0.05)] == ["−5.00 %", "0.00 %", "5.00 %"]
+
+
+def test_of_many_groups_a_promise_tells_the_number():
+    rng = np.random.default_rng(0)
+    names = [f"place {k}" for k in range(12)]
+    group, answer = rng.choice(names, 3000), rng.choice(["no", "yes"], 3000)
+    pairs = audit(None, answer, sensitive_features=group, tolerance=0.5, reference="pairwise")
+    assert "place" not in pairs.to_dict()["check"]["sentence"]  # it is of all of them
+    for n_named, words in ((3, "of 'place 0', 'place 1', 'place 2' is"), (8, "of any of 8 groups is")):
+        some = audit(None, answer, sensitive_features=group, tolerance=dict.fromkeys(names[:n_named], 0.5))
+        assert words in some.to_dict()["check"]["sentence"]
 
 
 def test_rules_and_arguments_are_told_apart():

@@ -104,7 +104,7 @@ class UnknownGroupBounds:
         if not self.n_unknown:
             sentences = [f"The group of all {self.n_people:,} people is known."]
         else:
-            share = f" ({self.n_unknown / self.n_people:.1%})" if self.n_unknown >= min_cell else ""
+            share = f" ({100 * self.n_unknown / self.n_people:.1f} %)" if self.n_unknown >= min_cell else ""
             people = f"{count(self.n_unknown)} of {self.n_people:,} people{share}"
             sentences = [f"The group of {people} is unknown."]
         if self.n_strangers:
@@ -115,8 +115,8 @@ class UnknownGroupBounds:
         if np.isfinite(self.violation["value"]):
             sentences.append(self._violation_text())
         numbers = self.table["state"].value_counts()
-        parts = [f"{int(numbers[state])} {text}" for state, text in STATES.items() if state in numbers]
-        sentences.append(f"Of {len(self.table)} comparisons: {', '.join(parts)} (confidence {self.level:.0%}).")
+        parts = [f"{int(numbers[state]):,} {text}" for state, text in STATES.items() if state in numbers]
+        sentences.append(f"Of {len(self.table):,} comparisons: {', '.join(parts)} (confidence {100 * self.level:g} %).")
         return " ".join(sentences)
 
     def _violation_text(self) -> str:

@@ -87,7 +87,7 @@ def verdict_of(verdicts: JudgedRows, level: float, fitted: bool, mask: Mask) -> 
 def _beyond_text(verdicts: JudgedRows, mask: Mask) -> str:
     """Say how many rows are beyond, and which the most clearly."""
     K, beyond = len(verdicts.table), int((verdicts.table["state"] == BEYOND).sum())
-    count = f"{beyond} of {K} comparisons {'is' if beyond == 1 else 'are'} outside of what is allowed"
+    count = f"{beyond:,} of {K:,} comparisons {'is' if beyond == 1 else 'are'} outside of what is allowed"
     proviso = f", {verdicts.proviso}" if verdicts.proviso else ""
     return f"{count}{proviso}; the clearest: {row_sentence(verdicts, worst_row(verdicts, mask), mask)}"
 

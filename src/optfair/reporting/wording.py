@@ -15,6 +15,7 @@ from optfair.constraints.naming import name_text
 
 MIN_CELL = 10  # people: of fewer, a page shows no number
 DIGITS = 5  # of a number in a document: a thousandth of a percentage point
+TIE_DIGITS = 7  # of one whose last digit is a 5, so that what is printed of it is as if it had been rounded once
 CRITERION_WORDS = {
     "dp": "the share of people who get each answer",
     "eop": "among the people of each true class, the share who are recognised",
@@ -45,7 +46,9 @@ class Mask:
         """Return a number that JSON can hold; None where there is none, or where it is about too few people."""
         if value is None or people < self.least or not np.isfinite(value):
             return None
-        return round(float(value), DIGITS) + 0.0  # no negative zero
+        rounded = round(float(value), DIGITS) + 0.0  # no negative zero
+        is_tie = f"{rounded:.{DIGITS}f}".rstrip("0").endswith("5")
+        return round(float(value), TIE_DIGITS) if is_tie else rounded
 
     def numbers(self, values: Iterable[Any], people: Iterable[float]) -> list[float | None]:
         """Return several numbers, each about so many people."""
@@ -62,7 +65,9 @@ def percent(value: float | None, digits: int = 1) -> str:
     >>> percent(0.1234)
     '12.3 %'
     """
-    return "–" if value is None else f"{100 * value:.{digits}f} %"
+    if value is None:
+        return "–"
+    return f"{round(100 * value, digits) + 0.0:.{digits}f} %".replace("-", "−")  # no negative zero
 
 
 def level_text(level: float) -> str:

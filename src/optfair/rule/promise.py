@@ -22,6 +22,7 @@ from optfair.utils.html import table
 
 EVERYBODY = "overall"  # what tables call everybody
 SHOWN = 8  # rows in a notebook, those first that leave the least room
+NAMED = 5  # groups in a sentence; of more their number is told
 PROMISE_NUMBERS = ("value", "se", "lower", "upper", "low", "high", "people", "people_needed")
 
 
@@ -212,13 +213,13 @@ def statement(rows: RowSet, groups: pd.Index) -> str:
     if rows.is_gap.any():
         bounds = np.unique(rows.upper[rows.is_gap])
         tolerance = f"{bounds[0]:.4g}" if len(bounds) == 1 else "its tolerance"
-        bounded = {group for group, is_gap in zip(rows.table["group"], rows.is_gap, strict=True) if is_gap}
+        gaps = rows.table[rows.is_gap]
+        bounded = {group for name in ("group", "against") for group in gaps[name] if group not in (None, EVERYBODY)}
         free = [group for group in groups if group not in bounded]
         is_partial = len(free) > 0 and bounded <= set(groups)
-        of_whom = (
-            f" of {', '.join(label_text(group, names) for group in sorted(bounded, key=str))}" if is_partial else ""
-        )
-        parts.append(f"every gap{of_whom} is within {tolerance}")
+        whom = ", ".join(label_text(group, names) for group in sorted(bounded, key=str))
+        whom = f"any of {len(bounded):,} groups" if len(bounded) > NAMED else whom
+        parts.append(f"every gap{f' of {whom}' if is_partial else ''} is within {tolerance}")
     sources = dict.fromkeys(rows.source[~rows.is_gap].tolist())
     return " and ".join([*parts, *dict.fromkeys(_bound_text(rows.constraints[source]) for source in sources)])
 
