@@ -123,7 +123,9 @@ def _add_audit(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--level", type=float, default=0.95, help="confidence level of the intervals (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the resampling behind the intervals (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the draws behind noise floor and intervals (default: 0)"
+    )
     parser.add_argument("--rows", type=int, default=10, metavar="N", help="number of gaps shown (default: %(default)s)")
     parser.add_argument(
         "--min-cell", type=int, default=10, metavar="N", help="do not show numbers about fewer people (default: 10)"
