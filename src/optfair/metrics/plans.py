@@ -291,7 +291,7 @@ def _cell_table(
 
     requirement : people of all cells.
     """
-    noise, own = noises
+    noise, single_noise = noises
     tolerance = float(rows.upper.max())
     n_rows = len(noise.part(np.arange(len(rows))).sigma)
     members: dict[tuple, list[int]] = {}
@@ -308,8 +308,8 @@ def _cell_table(
     for cell in cells:
         prior = people.prior[group_place[cell[0]]]
         share = float(prior.sum() if cell[1] is None else prior[class_place[cell[1]]])
-        cell_noise, own_part = (part.part(np.array(members[cell])) for part in (noise, own))
-        alone = math.ceil(demand.audit_people(own_part, tolerance)) if len(own_part.sigma) else math.nan
+        cell_noise, alone_noise = (part.part(np.array(members[cell])) for part in (noise, single_noise))
+        alone = math.ceil(demand.audit_people(alone_noise, tolerance)) if len(alone_noise.sigma) else math.nan
         tolerances = [math.nan, math.nan]
         if people.people is not None and len(cell_noise.sigma):
             tolerances = [

@@ -217,9 +217,9 @@ def statement(rows: RowSet, groups: pd.Index) -> str:
         bounded = {group for name in ("group", "against") for group in gaps[name] if group not in (None, EVERYBODY)}
         free = [group for group in groups if group not in bounded]
         is_partial = len(free) > 0 and bounded <= set(groups)
-        whom = ", ".join(label_text(group, names) for group in sorted(bounded, key=str))
-        whom = f"any of {len(bounded):,} groups" if len(bounded) > NAMED else whom
-        parts.append(f"every gap{f' of {whom}' if is_partial else ''} is within {tolerance}")
+        people = ", ".join(label_text(group, names) for group in sorted(bounded, key=str))
+        people = f"any of {len(bounded):,} groups" if len(bounded) > NAMED else people
+        parts.append(f"every gap{f' of {people}' if is_partial else ''} is within {tolerance}")
     sources = dict.fromkeys(rows.source[~rows.is_gap].tolist())
     return " and ".join([*parts, *dict.fromkeys(_bound_text(rows.constraints[source]) for source in sources)])
 
