@@ -39,7 +39,8 @@ def test_fit_predict_audit(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_fit_and_predict_as_processes(process, train, model):
+def test_fit_and_predict_as_processes(process, train, tmp_path):
+    model = tmp_path / "new.skops"
     result = process("-m", "optfair", "fit", train, *TRAIN, "-o", model, "--quiet")
     assert (result.returncode, result.stderr) == (0, "")
     result = process("-m", "optfair", "predict", model, train, "-o", "out.csv", "--quiet")
@@ -93,6 +94,16 @@ def test_a_model_that_replaces_another_keeps_its_draws(run, refuse, train, tmp_p
         "fit", train, *TRAIN, "-o", new, "--key-file", train
     )
     assert "no.key" in refuse("fit", train, *TRAIN, "-o", new, "--key-file", tmp_path / "no.key")
+
+
+def test_a_key_that_would_be_lost_is_named(run, refuse, train, tmp_path):
+    model = tmp_path / "m.skops"
+    assert run("fit", train, *TRAIN, "-o", model)[0] == 0
+    code, _, err = run("fit", train, *TRAIN, "-o", model)
+    assert code == 0 and "m.skops.key: the key of the model that is there will be replaced" in err
+    assert run("fit", train, *TRAIN, "-o", model, "--key-file", f"{model}.key")[2] == ""
+    words = ["fit", train, *TRAIN, "-o", f"{model}.key", "--key-file", f"{model}.key"]
+    assert "m.skops.key: is also an input file" in refuse(*words)
 
 
 @pytest.mark.parametrize("method", [[], ["--method", "in", "--rounds", "3"]])

@@ -20,7 +20,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from optfair import Constraint, ModelFileError, OptFairPost, RuleFileError, load_model
+from optfair import Constraint, ModelFileError, OptFairPost, OptFairWarning, RuleFileError, load_model
+from optfair.errors import ExportError
 from optfair.estimators.functions import function_kind
 from tests.estimators.helpers import (
     FRAME,
@@ -326,3 +327,76 @@ def test_a_model_that_replaces_another_keeps_its_draws(tmp_path):
         new.keep_key(tmp_path / "text")
     with pytest.raises(NotFittedError):
         make_post().keep_key(old)
+
+
+def test_a_save_that_fails_leaves_the_key_of_the_model_that_is_there(tmp_path, monkeypatch):
+    pytest.importorskip("skops", reason="models are saved by skops")
+    from optfair.rule import keys
+
+    old, new = (make_post().fit(X, Y, sensitive_features=SEX) for _ in range(2))
+    old.save(tmp_path / "m.skops")
+    write = keys.write_atomically
+
+    def fail(path, content, **options):
+        if path.name == "m.skops":
+            raise OSError(28, "No space left on device")
+        write(path, content, **options)
+
+    monkeypatch.setattr(keys, "write_atomically", fail)
+    with pytest.raises(OSError, match="No space left"):
+        new.save(tmp_path / "m.skops")
+    assert new.keep_key(tmp_path / "m.skops.key")._key() == old._key() == load_model(tmp_path / "m.skops")._key()
+
+
+def test_a_key_file_of_two_models_is_no_choice(tmp_path):
+    """A process that ended between two writes leaves both keys; the model tells which one is its own."""
+    pytest.importorskip("skops", reason="models are saved by skops")
+    model, other = (make_post(random_state=None).fit(X, Y, sensitive_features=SEX) for _ in range(2))
+    model.save(tmp_path / "m.skops")
+    other.save(tmp_path / "n.skops")
+    both = (tmp_path / "n.skops.key").read_text() + (tmp_path / "m.skops.key").read_text()
+    (tmp_path / "m.skops.key").write_text(both)
+    with pytest.raises(
+        RuleFileError, match=r"^m.skops.key: holds the keys of two models, since the second was not wri"
+    ):
+        other.keep_key(tmp_path / "m.skops.key")
+    assert other.keep_key(load_model(tmp_path / "m.skops"))._key() == model._key()
+    damaged = (tmp_path / "n.skops.key").read_text()
+    (tmp_path / "n.skops.key").write_text(damaged[:-2] + ("0" if damaged[-2] != "0" else "1") + "\n")
+    with pytest.raises(RuleFileError, match=r"^n.skops.key: not a key file"):
+        other.keep_key(tmp_path / "n.skops.key")
+
+
+def test_what_a_key_is_not_taken_from():
+    model = make_post().fit(X, Y, sensitive_features=SEX)
+    for source in (None, b"k" * 32, model.rule_):
+        with pytest.raises(
+            ValueError, match=r"^source: must be a fitted classifier of optfair, or the path of its key"
+        ):
+            model.keep_key(source)
+    with pytest.raises(NotFittedError):
+        model.keep_key(make_post())
+    other = make_post(hashing="hmac-sha256").fit(X, Y, sensitive_features=SEX)
+    with pytest.warns(OptFairWarning, match=r"^source: it draws by 'hmac-sha256' and this model by 'blake2b', so that"):
+        model.keep_key(other)
+
+
+def test_other_tolerances_draw_by_the_key_that_is_kept():
+    old, new = (make_post(random_state=seed).fit(X, Y, sensitive_features=SEX) for seed in (1, 2))
+    new.path()
+    new.keep_key(old)
+    assert {rule.key for rule in new.path_.rules} == {old._key()}
+
+
+def test_a_model_without_its_key_is_not_written(tmp_path):
+    """Its file would hold no fingerprint, and any key would fit."""
+    pytest.importorskip("skops", reason="models are saved by skops")
+    make_post().fit(X, Y, sensitive_features=SEX).save(tmp_path / "m.skops")
+    key = (tmp_path / "m.skops.key").read_text()
+    (tmp_path / "m.skops.key").unlink()
+    model = load_model(tmp_path / "m.skops")
+    for write, error in ((model.save, ModelFileError), (model.export, ExportError)):
+        with pytest.raises(error, match=r"^key: missing; the file would hold no fingerprint of it, and any key would"):
+            write(tmp_path / ("n.skops" if error is ModelFileError else "n.json"))
+    load_model(tmp_path / "m.skops", key=key).export(tmp_path / "n.json")
+    model.set_params(decision="argmax").save(tmp_path / "n.skops")  # needs none

@@ -89,6 +89,15 @@ def test_groups_not_seen_before(tmp_path):
     assert outputs["label"].tolist() == np.where(strange == "x", "", expected).tolist()
 
 
+def test_missing_groups_that_are_refused(tmp_path):
+    """Natively it is an error, in a graph no number, although groups that were not seen get an answer."""
+    model = fit_post(awareness="aware", unseen="blind")
+    strange = np.where(np.arange(len(X_NEW)) % 3 == 0, "x", GROUP_NEW)
+    assert_exported(model, tmp_path, X_NEW, sensitive_features=strange)
+    outputs = graph_outputs(tmp_path / "fair.onnx", X_NEW, np.where(strange == "x", None, strange))
+    assert np.isnan(outputs["probabilities"]).any(axis=1).tolist() == (strange == "x").tolist()
+
+
 @pytest.mark.parametrize("name", ["group", "rooms"])
 def test_groups_among_the_features(name, tmp_path):
     table, new = TABLE.assign(group=GROUP), TABLE_NEW.assign(group=GROUP_NEW)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from optfair import OptFairPost, TableEncoder
 from optfair.errors import ExportError
-from tests.export.helpers import GROUP, GROUP_NEW, X_NEW, X, Y, assert_exported, fit_post
+from tests.export.helpers import GROUP, GROUP_NEW, TABLE, TABLE_NEW, X_NEW, X, Y, assert_exported, fit_post
 
 onnx = pytest.importorskip("onnx", reason="graphs are written by onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="graphs are run by onnxruntime")
@@ -117,3 +117,10 @@ def test_a_network_with_a_layer_that_no_runtime_has_is_named_with_the_way_that_w
         model.export(tmp_path / "fair.onnx")
     [path] = model.export(tmp_path / "fair.onnx", inputs="posterior")
     assert path.exists()
+
+
+def test_texts_with_points_behind_an_encoder(tmp_path):
+    """An encoder reads "1.0" as "1", also in a column whose texts have points."""
+    rng = np.random.default_rng(0)
+    table, new = (frame.assign(d=rng.choice(["1.0", "2.0", "3.5"], len(frame))) for frame in (TABLE, TABLE_NEW))
+    assert_exported(fit_post(X=table), tmp_path, new)

@@ -375,10 +375,26 @@ def test_a_posterior_identifies_a_row_up_to_float32():
 
 
 def test_a_whole_number_is_its_digits_and_other_keys_differ():
-    ones = [1, 1.0, True, np.int8(1), np.float32(1), np.True_, "1"]
+    ones = [1, 1.0, True, np.int8(1), np.float32(1), np.True_, "1", "1.0", Decimal("1"), Decimal("1.00")]
     assert len({key_bytes(key) for key in ones}) == 1
+    assert key_bytes(Decimal("2.5")) == key_bytes(2.5) and key_bytes(bytearray(b"a")) == key_bytes(b"a")
     assert key_bytes((1, (2, "a"))) == key_bytes([1.0, ["2", "a"]])
-    keys = [1, "01", "1.0", b"1", 1.5, "1.5", (1,), (1, 2), ((1, 2),), (1, (2,)), ("a", "bc"), ("ab", "c"), None]
+    keys = [
+        1,
+        "01",
+        "1.00",
+        "1.0 ",
+        b"1",
+        1.5,
+        "1.5",
+        (1,),
+        (1, 2),
+        ((1, 2),),
+        (1, (2,)),
+        ("a", "bc"),
+        ("ab", "c"),
+        None,
+    ]
     assert len({key_bytes(key) for key in keys}) == len(keys)
 
 

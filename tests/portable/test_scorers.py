@@ -71,7 +71,7 @@ def test_offsets_are_added_to_the_scores(language, exported):
 # -- bytes -----------------------------------------------------------------------------------------------------
 def test_bytes_of_a_person_are_those_of_the_package():
     scorer = scorer_module()
-    for person in [*PERSONS, b"raw", 2**70]:
+    for person in [*PERSONS, b"raw", 2**70, "17.0", "-3.0", "017.0", "1.00", "17.0\n", "٧.0"]:
         assert scorer.person_bytes(person) == key_bytes(person)
         for hashing in HASHES:
             expected = uniforms(KEY, [b"k" + key_bytes(person)], hashing)[0]

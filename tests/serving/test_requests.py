@@ -240,7 +240,7 @@ def test_missing_and_unknown_groups_where_the_model_has_an_answer_to_them():
     told[:40] = None
     lenient = OptFairPost(awareness="aware", missing="group", unseen="blind", **FAST)
     asked = table_case(lenient, told=(told, others))
-    variants = ["f", "m", None, "z", "y", True, 7]
+    variants = ["f", "m", None, "z", "y", True, 7, ""]
     people = [{"features": asked.features[k % 24], "group": value} for k, value in enumerate(variants * 4)]
     frame = asked.X.iloc[[k % 24 for k in range(len(people))]]
     expected = lenient.predict(frame, sensitive_features=[p["group"] for p in people]).tolist()

@@ -56,6 +56,12 @@ def run(arguments: Namespace) -> int:
     check_training(arguments)
     check_pages(arguments)
     key = _secret_key(arguments)  # before long work
+    old_key = Path(f"{arguments.output}.key")
+    if old_key.exists() and arguments.key_file is None:
+        warn(
+            f"{old_key}: the key of the model that is there will be replaced, so that other people are drawn; to keep "
+            f"it, add --key-file {shlex.quote(str(old_key))}."
+        )
     tables = read_training(arguments)
     for note in tables.notes:
         warn(note)

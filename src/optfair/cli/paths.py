@@ -37,6 +37,9 @@ def check_paths(arguments: Namespace) -> None:
         check_output(path, *models, *tables)
     if arguments.command == "fit":
         check_output(f"{arguments.output}.key", *tables)
+        if arguments.key_file:  # it may be that of the model which is replaced, and nothing else that is written
+            for path in outputs:
+                check_output(path, arguments.key_file)
     if arguments.command == "monitor":
         check_output(arguments.state, *tables)
         if arguments.output:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from optfair.errors import ModelFileError
+from optfair.errors import ExportError, ModelFileError, warn
 from optfair.estimators.functions import unsavable_part
 from optfair.estimators.promises import PromisingClassifier
 from optfair.export.model_file import export_model
@@ -98,10 +98,24 @@ class SavableClassifier(PromisingClassifier):
         True
         """
         check_is_fitted(self)
-        key = source._key() if isinstance(source, SavableClassifier) else read_key_file(Path(source))
+        if isinstance(source, str | Path):
+            key: bytes | None = read_key_file(Path(source))
+        elif hasattr(source, "_key"):
+            check_is_fitted(source)
+            key = source._key()
+            if source.hashing != self.hashing:
+                warn(
+                    f"source: it draws by {source.hashing!r} and this model by {self.hashing!r}, so that the same key "
+                    "gives other draws; fit with the same hashing=."
+                )
+        else:
+            raise ValueError("source: must be a fitted classifier of optfair, or the path of its key file.")
         if key is None:
             raise ValueError("source: the model has no key; load it with the file that was saved beside it.")
         setattr(self, self._record, replace(getattr(self, self._record), key=key))
+        path = getattr(self, "path_", None)
+        if path is not None:
+            self.path_ = replace(path, rules=type(path.rules)(replace(rule, key=key) for rule in path.rules))
         return self
 
     @uses_cores
@@ -148,6 +162,7 @@ class SavableClassifier(PromisingClassifier):
         ['fair.json', 'optfair_score.py', 'optfair_score.mjs']
         """
         check_is_fitted(self)
+        check_has_key(self, ExportError)
         return export_model(self, path, inputs=inputs, opset=opset, max_difference=max_difference)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -169,6 +184,15 @@ class SavableClassifier(PromisingClassifier):
         super().__setstate__(state)
 
 
+def check_has_key(model: Any, error: type[Exception]) -> None:
+    """Refuse to write a model that draws by a key and has none: nothing would tell its key from any other."""
+    if model.decision == "hashed" and model._key() is None:
+        raise error(
+            "key: missing; the file would hold no fingerprint of it, and any key would fit. Load the model with its "
+            "key (load_model(path, key=...)), or keep_key of the model that has it."
+        )
+
+
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to ``path`` (atomically), and its key to ``path`` + ".key"."""
     skops = need_skops(f"{type(model).__name__}.save")
@@ -178,6 +202,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         state["start"] = "post"  # a rule to start from is of no use to predict, and has a secret key of its own
     if "progress" in state:
         state["progress"] = False  # who fits wants to see it, not who predicts
+    check_has_key(model, ModelFileError)
     record = model._record
     if not isinstance(state[record], dict):
         type(model)._record_content(state[record])  # says which name cannot be written

@@ -14,6 +14,8 @@ from optfair.inputs.labels import MISSING
 from optfair.portable.graph import GraphBuilder
 from optfair.portable.rule_graph import label_tensor
 
+REFUSED = -2  # the code of a missing group where `predict` refuses it
+
 
 def add_group_codes(graph: GraphBuilder, model: Any, features: FeatureTensors, names: InputNames) -> str:
     """Return the code of each row's group, (n, 1), −1 for a group that was not seen in fit; from inputs or from X."""
@@ -25,7 +27,11 @@ def add_group_codes(graph: GraphBuilder, model: Any, features: FeatureTensors, n
         ]
     else:
         columns = [_column(features, item) for item in _items(model.sensitive_features)]
-    codes = [_level_codes(graph, column, level.tolist()) for column, level in zip(columns, levels, strict=True)]
+    refuses_missing = model.missing != "group" and len(levels) == 1
+    codes = [
+        _level_codes(graph, column, level.tolist(), REFUSED if refuses_missing else -1)
+        for column, level in zip(columns, levels, strict=True)
+    ]
     if len(codes) == 1:
         return codes[0]
     # The place of a combination in a table of all of them; what was not seen in one attribute is the first of it.
@@ -43,10 +49,14 @@ def add_group_codes(graph: GraphBuilder, model: Any, features: FeatureTensors, n
     return graph.add("Gather", graph.constant(table), place, axis=0)
 
 
-def _level_codes(graph: GraphBuilder, column: Column, labels: list[Any]) -> str:
-    """Return the position of each entry among the names of an attribute, (n, 1), −1 where it is none of them."""
-    missing = labels.index(MISSING) if MISSING in labels else -1
-    return add_codes(graph, column, [None if k == missing else label for k, label in enumerate(labels)], missing, -1)
+def _level_codes(graph: GraphBuilder, column: Column, labels: list[Any], absent: int) -> str:
+    """Return the position of each entry among the names of an attribute, (n, 1), −1 where it is none of them.
+
+    absent : of a missing one, where that is no group.
+    """
+    place = labels.index(MISSING) if MISSING in labels else -1
+    names = [None if k == place else label for k, label in enumerate(labels)]
+    return add_codes(graph, column, names, absent if place < 0 else place, -1)
 
 
 def add_group_indicators(graph: GraphBuilder, codes: str, n_groups: int) -> str:
@@ -75,7 +85,13 @@ def add_placed(graph: GraphBuilder, P: str, indicators: str, codes: str, Z: str,
     placed = graph.add("Mul", weights, blocks)
     is_seen = graph.add("GreaterOrEqual", codes, graph.constant(np.array(0)))
     is_seen = graph.add("Unsqueeze", is_seen, graph.constant(np.array([2])))
-    return graph.add("Where", is_seen, placed, Z if unseen == "blind" else graph.constant(np.float64(np.nan)))
+    nothing = graph.constant(np.float64(np.nan))
+    if unseen != "blind":
+        return graph.add("Where", is_seen, placed, nothing)
+    is_refused = graph.add(
+        "Unsqueeze", graph.add("Equal", codes, graph.constant(np.array(REFUSED))), graph.constant(np.array([2]))
+    )
+    return graph.add("Where", is_seen, placed, graph.add("Where", is_refused, nothing, Z))
 
 
 def _group_input(graph: GraphBuilder, level: pd.Index, name: str, names: InputNames) -> Column:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,9 @@ class StepWriter:
             raise ExportError(
                 f"X: the column {bad[0]!r} held texts that are read as numbers; convert it, and fit again."
             )
-        return self._transform(encoder.transformer_, selected)
+        # The encoder itself reads 7.0 as 7.
+        columns = tuple(replace(c, has_points=False) if c.is_text else c for c in selected.columns)
+        return self._transform(encoder.transformer_, replace(selected, columns=columns))
 
     def _convert(self, step: Any, features: FeatureTensors) -> list[str]:
         """Return the outputs of a step of scikit-learn, as skl2onnx writes it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -31,6 +32,7 @@ BATCH_BYTES = 2**22  # of rows hashed at a time, if all are as long as the first
 FEW_TWINS = 0.02  # of the rows: where fewer have a twin, hashed decisions are as good as independent
 PROBE_ROWS = 2_000  # evenly spaced rows that tell whether rows repeat
 _NUMBERS = (int, float, np.integer, np.floating, np.bool, NoneType)
+POINT = re.compile(r"-?[0-9]+\.0")  # a text that is a whole number, as tables with gaps write it
 # Among these types equal values have equal bytes, so that each value needs to be encoded only once.
 _PLAIN = {str, int, float, bool, NoneType}
 # Types whose text is the same in every process.
@@ -308,16 +310,20 @@ def posterior_bytes(rows: np.ndarray) -> Iterator[bytes]:
 
 
 def key_bytes(key: Any) -> bytes:
-    """Identify a person by a key. A whole number is its digits: 17, 17.0 and "17" are one person, "017" is another.
+    """Identify a person by a key. A whole number is its digits: 17, 17.0, "17" and "17.0" are one, "017" is another.
 
     Tables, JSON and databases disagree on whether an id is a number or a text, and the person must not change by it.
     """
+    if isinstance(key, str):
+        return b"s" + (key[:-2] if POINT.fullmatch(key) else key).encode("utf-8", "surrogatepass")
+    if isinstance(key, Decimal) and key.is_finite():
+        key = int(key) if key == key.to_integral_value() else float(key)
     if isinstance(key, np.datetime64 | np.timedelta64):
         key = pd.Timestamp(key) if isinstance(key, np.datetime64) else pd.Timedelta(key)  # as a Series has it
     elif isinstance(key, np.generic):
         key = key.item()
-    if isinstance(key, bytes):
-        return b"b" + key
+    if isinstance(key, bytes | bytearray):
+        return b"b" + bytes(key)
     if isinstance(key, (tuple, list)):
         parts = [key_bytes(part) for part in key]
         return b"t" + b"".join(len(part).to_bytes(8, "little") + part for part in parts)

@@ -22,7 +22,7 @@ from optfair.errors import RuleFileError, warn
 from optfair.utils.files import write_atomically
 
 KEY_BYTES = 32
-KEY_LINE = re.compile(r"[ \t]*(?:(?:[0-9a-fA-F]{16}[ \t]+)?([0-9a-fA-F]{64}))?[ \t\r]*")  # fingerprint, key; or none
+KEY_LINE = re.compile(r"[ \t]*(?:(?:(?P<name>[0-9a-fA-F]{16})[ \t]+)?(?P<key>[0-9a-fA-F]{64}))?[ \t\r]*")  # or none
 OTHERS = 0o077  # permissions of everybody but the owner
 
 
@@ -49,8 +49,10 @@ def write_with_key(path: Path, content: bytes, key: bytes | None) -> None:
     try:
         write_atomically(path, content)
     except BaseException:
-        if line and not old:
-            with suppress(OSError):
+        with suppress(OSError):
+            if line and old:
+                write_atomically(key_file, old, mode=0o600)
+            elif line:
                 key_file.unlink()  # the key of nothing
         raise
     if line:
@@ -75,11 +77,19 @@ def find_key(path: Path, fingerprint: str | None, key: bytes | str | None) -> by
 
 def read_key_file(path: Path) -> bytes:
     """Return the key in a file that was written beside a rule or a model."""
-    keys = _read_keys(path.read_bytes().decode("latin-1"))
-    if not keys:
+    text = path.read_bytes().decode("latin-1")
+    keys = _read_keys(text)
+    lines = [line.split() for line in text.split("\n")]
+    names = [parts[0].lower() for parts in lines if len(parts) == 2]  # no model is there that could tell a damaged key
+    if not keys or not set(names) <= set(map(key_fingerprint, keys)):
         raise RuleFileError(f"{path.name}: not a key file, which has lines of a fingerprint and a key.")
+    if len(set(keys)) > 1:
+        raise RuleFileError(
+            f"{path.name}: holds the keys of two models, since the second was not written to its end; load the model "
+            "that is there and take its key, as in new.keep_key(load_model(...))."
+        )
     _warn_if_open(path)
-    return keys[0]  # the newest: an older one stays for the moment in which a rule is replaced
+    return keys[0]
 
 
 def _warn_if_open(path: Path) -> None:
@@ -91,7 +101,7 @@ def _read_keys(key: Any) -> list[bytes]:
     """Return the keys in what was given: 32 bytes, or lines of hexadecimal digits; none where a line is no key."""
     text = key.hex() if isinstance(key, bytes) else key if isinstance(key, str) else "none"
     lines = [KEY_LINE.fullmatch(line) for line in text.split("\n")]
-    return [bytes.fromhex(line[1]) for line in lines if line and line[1]] if all(lines) else []
+    return [bytes.fromhex(line["key"]) for line in lines if line and line["key"]] if all(lines) else []
 
 
 def _key_path(path: Path) -> Path:

@@ -85,8 +85,11 @@ class GroupReader:
 
     def _label(self, parts: Sequence[Any]) -> Any:
         """Return the name of a group as the model has it; None, or with None, where it is missing."""
+        is_tuple = isinstance(self.groups, pd.MultiIndex)
+        if "" in parts and (tuple(parts) if is_tuple else parts[0]) not in self._places:
+            parts = [None if part == "" else part for part in parts]  # an empty text is missing
         named = [MISSING if part is None and self.names_missing else part for part in parts]
-        label = tuple(named) if isinstance(self.groups, pd.MultiIndex) else named[0]
+        label = tuple(named) if is_tuple else named[0]
         return self.labels[self._places[label]] if label in self._places else label
 
     def _told(self, label: Any, value: Any, place: str) -> Any:

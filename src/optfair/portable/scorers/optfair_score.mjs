@@ -82,10 +82,10 @@ export function load(path, { key = null, keyFile = null } = {}) {
 // -- who a person is ------------------------------------------------------------------------------------------------
 const bytes = (tag, ...parts) => Buffer.concat([Buffer.from(tag), ...parts]);
 
-// Return what is hashed of a person, by an id or several; 17, 17n and "17" are one.
+// Return what is hashed of a person, by an id or several; 17, 17n, "17" and "17.0" are one.
 export function personBytes(person) {
   if (person instanceof Uint8Array && person.length) return bytes("b", person);
-  if (isText(person) && person) return bytes("s", Buffer.from(person, "utf8"));
+  if (isText(person) && person) return bytes("s", Buffer.from(person.replace(/^(-?[0-9]+)\.0$/, "$1"), "utf8"));
   if (Array.isArray(person) && person.length) {
     const parts = person.map(personBytes).map((part) => {
       const length = Buffer.alloc(8);

@@ -69,11 +69,11 @@ def is_missing(value):
 
 
 def person_bytes(person):
-    """Return what is hashed of a person, by an id or several; 17, 17.0 and "17" are one."""
+    """Return what is hashed of a person, by an id or several; 17, 17.0, "17" and "17.0" are one."""
     if isinstance(person, bytes) and person:
         return b"b" + person
     if is_text(person) and person:
-        return b"s" + person.encode("utf-8")
+        return b"s" + re.sub(r"^(-?[0-9]+)\.0\Z", r"\1", person).encode("utf-8")
     if isinstance(person, (list, tuple)) and person:
         parts = [person_bytes(part) for part in person]
         return b"t" + b"".join(len(part).to_bytes(8, "little") + part for part in parts)
@@ -143,7 +143,7 @@ class Scorer:
         texts = [key.hex() if isinstance(key, bytes) else str(key) for key in keys]
         lines = [KEY_LINE.fullmatch(line) for text in texts for line in text.split("\n")]
         for key in [bytes.fromhex(line[1]) for line in lines if line[1]] if all(lines) else []:
-            if keyed(key, b"optfair key", "hmac-sha256").hex() == document["fingerprint"]:
+            if keyed(key, b"optfair key", "hmac-sha256").hex() == document.get("fingerprint"):
                 self.key = key
         if self.key is None and keys:
             raise ValueError("key: not the one that belongs to this rule, in 32 bytes or 64 hexadecimal digits.")
