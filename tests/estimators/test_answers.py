@@ -85,7 +85,7 @@ def test_the_report_tells_recalibration_and_constraints_apart(recalibrated):
         expected = np.bincount(prediction.argmax(axis=1), minlength=3) / N
         np.testing.assert_allclose(answers[name], expected)
     np.testing.assert_allclose(answers["fair rule"], model.predict_proba(x).mean(axis=0))
-    assert "recalibrated" in str(report) and "Answers (share of everybody" in str(report)
+    assert "recalibrated" in str(report) and "Answers: share of everybody" in str(report)
     fitted_on = model.report()
     assert fitted_on.answers["rule"].unique().tolist() == ["plain model", "recalibrated", "fair rule"]
     # Fairness costs accuracy and recalibration gains some: only side by side can they be told apart.

@@ -146,7 +146,7 @@ def test_keys_are_those_of_predict():
     undecided = np.flatnonzero(asked.model.predict_proba(asked.X).max(axis=1) < 0.9)
     row, frame = asked.features[undecided[0]], asked.X.iloc[[undecided[0]]]
     long = 10**400 + 7  # beyond any number of double precision
-    keys = [7, "7", 7.0, 7.5, ["a", 1], ["a", "1"], "ä", 2**70, "", -1, long, -long, ["a", long], [long]]
+    keys = [7, "7", 7.0, 7.5, ["a", 1], ["a", "1"], "ä", 2**70, True, "17.0", -1, long, -long, ["a", long], [long]]
     with serving(asked.model) as service:
         answers = service.answers([{"features": row, "key": key} for key in keys])
         digits = service.answers([{"features": row, "key": str(long)}])

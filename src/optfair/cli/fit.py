@@ -56,15 +56,15 @@ def run(arguments: Namespace) -> int:
     check_training(arguments)
     check_pages(arguments)
     key = _secret_key(arguments)  # before long work
+    tables = read_training(arguments)
+    for note in tables.notes:
+        warn(note)
     old_key = Path(f"{arguments.output}.key")
     if old_key.exists() and arguments.key_file is None:
         warn(
             f"{old_key}: the key of the model that is there will be replaced, so that other people are drawn; to keep "
             f"it, add --key-file {shlex.quote(str(old_key))}."
         )
-    tables = read_training(arguments)
-    for note in tables.notes:
-        warn(note)
     if arguments.confidence is not None and arguments.missing == "infer" and tables.train.n_unknown:
         raise InputError(
             f"--confidence {arguments.confidence:g}: nothing is promised where groups are inferred, and those of "
