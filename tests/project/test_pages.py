@@ -4,6 +4,7 @@ Blocks marked ``python`` and ``sh`` are run, and a block ``text`` right behind o
 ``py`` and ``console`` show what cannot be run here, or is elsewhere.
 """
 
+import os
 import re
 from pathlib import Path
 
@@ -38,6 +39,16 @@ PAGES = [
     pytest.param(path, id=page_name(path), marks=[pytest.mark.slow] if "```sh\n" in path.read_text("utf-8") else [])
     for path in source_pages()
 ]
+
+
+@pytest.fixture(autouse=True)
+def environment():
+    """Take back what a page does to the environment, such as a key: other pages have keys of their own."""
+    before = dict(os.environ)
+    os.environ.pop("OPTFAIR_KEY", None)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.filterwarnings("ignore")  # those of other packages, and ours, which pages show
