@@ -177,6 +177,9 @@ def test_a_value_of_a_column_of_texts_is_one_text(language, coded):
     values = CODE_VALUES + (LARGE if language == "python" else [])
     replies = ask_each(language, path, [{"features": {"age": 0.5, "code": value}} for value in values])
     for value, reply in zip(values, replies, strict=True):
+        if value == "\ud800":  # natively an error where pandas holds texts by pyarrow, else a text that nobody had
+            assert "must be a number or valid text" in str(reply)
+            continue
         native = attempt(lambda value=value: model.predict_proba({"age": 0.5, "code": value})[0])
         assert_agree(native, reply, value)
     distinct = {tuple(np.round(reply, 9)) for reply in replies if not isinstance(reply, str)}

@@ -125,6 +125,7 @@ def test_numbers_about_few_people_are_nowhere():
 
 
 def test_what_is_surely_beyond_is_listed_and_hidden_comparisons_are_counted():
+    pytest.importorskip("jinja2", reason="the page is made with jinja2")
     rng = np.random.default_rng(0)
     group = np.repeat(["home", "far", *(f"g{k}" for k in range(30))], [3000, 600, *(2 + k % 5 for k in range(30))])
     answer = np.where(rng.random(len(group)) < np.where(group == "far", 0.4, 0.55), "yes", "no")

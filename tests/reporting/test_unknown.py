@@ -86,6 +86,7 @@ def test_intervals_of_ratios_allow_for_unknown_groups():
 
 
 def test_the_reason_is_chance_or_people_of_unknown_group():
+    pytest.importorskip("jinja2", reason="the page is made with jinja2")
     rng = np.random.default_rng(7)
     sizes = {"home": 36_500, "far": 6200, "few": 600, "fewer": 60}
     group = np.repeat([*sizes, None], [*sizes.values(), 900])
