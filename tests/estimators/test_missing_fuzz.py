@@ -13,7 +13,10 @@ from optfair import load_model
 from optfair.cli.main import main
 from tests.estimators.writings import NAMES, WAYS, make_table, python_models, typed
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:X. .* not read by the model, and left out"),
+]
 
 PEOPLE = make_table(200, seed=3, gaps=0.3)[0]
 MISSING = [None, np.nan, pd.NA, pd.NaT, np.float32("nan"), Decimal("nan"), np.datetime64("NaT")]
