@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import threading
+import time
 
 import pytest
 
@@ -12,7 +13,7 @@ pytest.importorskip("uvicorn", reason="the service runs on uvicorn")
 
 from optfair.serving import server
 from optfair.serving.server import CUT_OFF, DONE, INTERRUPTED, accepted_connections, address, bind
-from optfair.serving.settings import ServiceSettings
+from optfair.serving.settings import QUIET_SECONDS, ServiceSettings
 from tests.serving.helpers import HOST, Running, serving, wait_for
 from tests.serving.moody import ENTERED, FINE, GATE, SECONDS, ask_while_held, held, moody
 from tests.serving.wire import connect, exchange, is_cut, read_all, read_response, request, statuses
@@ -161,6 +162,22 @@ def test_whoever_waits_to_be_accepted_when_no_more_are_is_answered(quick_drain, 
             assert (status, headers["connection"], read_all(connection)) == (200, "close", b"")
         service.wait()
     assert (service.service.app.n_answered, service.server.n_cut) == (1, 0)
+
+
+def test_a_client_that_pauses_before_its_first_request_is_answered(quick_drain):
+    """Collecting its garbage takes a large client longer than a quarter of a second."""
+    with serving(moody(), grace=SECONDS) as service:
+        with connect(service) as connection, connect(service) as idle:
+            idle.sendall(ASK)
+            assert read_response(idle)[0] == 200
+            stop(service)
+            assert read_all(idle) == b""  # it has been used, and nothing is under way on it
+            time.sleep(2 * QUIET_SECONDS)
+            connection.sendall(ASK)
+            status, headers, _ = read_response(connection)
+            assert (status, headers["connection"]) == (200, "close")
+        service.wait()
+    assert service.server.n_cut == 0
 
 
 def test_no_stop_takes_longer_than_the_grace(quick_drain):

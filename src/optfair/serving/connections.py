@@ -28,6 +28,7 @@ class Connection(H11Protocol):
         self._last_event = 0.0
         self._has_ended = False  # the other side sends no more, and may still read
         self.is_lost = False  # nothing that is written reaches the other side
+        self.is_new = True  # nothing has come on it
 
     def connection_made(self, transport: Any) -> None:
         """Take a connection, or turn it away where there are too many."""
@@ -50,6 +51,7 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what came."""
         self._last_event = self.loop.time()
+        self.is_new = False
         super().data_received(data)
         self._note_state()
 

@@ -27,6 +27,7 @@ from optfair.serving.service import Service
 from optfair.serving.settings import (
     DRAIN_SECONDS,
     DRAIN_SHARE,
+    FIRST_SECONDS,
     KEEP_ALIVE_SECONDS,
     QUIET_SECONDS,
     ServiceSettings,
@@ -105,7 +106,7 @@ class Server(uvicorn.Server):
     def _is_done(self) -> bool:
         """Close the connections on which nothing is under way, and tell whether none is left."""
         for connection in self._connections():
-            if connection.is_quiet(QUIET_SECONDS):
+            if connection.is_quiet(FIRST_SECONDS if connection.is_new else QUIET_SECONDS):
                 connection.shutdown()
         return not self.server_state.connections
 

@@ -64,3 +64,4 @@ HEALTH_SECONDS = 5.0  # that a self-test may take, behind the batch that is unde
 DRAIN_SECONDS = 1.0
 DRAIN_SHARE = 0.25  # of the grace
 QUIET_SECONDS = 0.25  # a connection on which nothing came for so long has nothing under way to us
+FIRST_SECONDS = 2.0  # but a new one will: its client may pause before the first request, to collect garbage
